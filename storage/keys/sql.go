@@ -1,0 +1,24 @@
+package keys
+
+// SQLInt returns a SQL expression for the encoding of expr, an integer
+// expression of PostgreSQL, as text. It is plain arithmetic on bigint, so it is
+// immutable and needs no function of ours in the database. Null gives null.
+//
+// Expr is pasted in as it stands: it is a column or a parameter of a statement
+// that is written in source code, never input.
+func SQLInt(expr string) string { return sqlHex("#", "("+expr+")::bigint") }
+
+// SQLTime returns a SQL expression for the encoding of expr, a timestamptz
+// expression of PostgreSQL, as text. Extract gives an exact numeric, so no
+// microsecond is lost to floating point. Infinity, and the last 29 years that
+// a timestamptz reaches (after 294247-01-10), do not fit a bigint of
+// microseconds: they are an error, as [EncodeTime] has it.
+func SQLTime(expr string) string {
+	return sqlHex("@", "(extract(epoch from ("+expr+")) * 1000000)::bigint")
+}
+
+func sqlHex(tag, bigint string) string {
+	// The literal is quoted: bare, it is a numeric before it is negated, and
+	// numeric has no operator #.
+	return "('" + tag + "' || lpad(to_hex(" + bigint + " # '-9223372036854775808'::bigint), 16, '0'))"
+}

@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"context"
+	"time"
+)
+
+// Transactor runs transactions.
+type Transactor interface {
+	// Transact runs fn in a transaction and commits what it staged. fn may run
+	// again, in a new attempt: when something it depended on changed, when a lock was
+	// busy, when the database asked for it. So fn must not do external effects, call
+	// user code, draw random identifiers or start another transaction on the same
+	// driver (which fails with ErrNestedTransaction under the context that fn gets).
+	//
+	// label is a short constant such as "run.claim". It names the transaction in
+	// errors, logs and traces.
+	//
+	// An error of fn is returned as it is, unwrapped, and nothing is stored. If fn
+	// had made two or more separate reads, or assumed something, its error is
+	// returned only if what it read was true at one moment; otherwise fn runs again.
+	// The same holds for a transaction that only reads.
+	//
+	// Errors: ErrConflict when the attempts are used up, ErrDuplicateActive,
+	// ErrCommitUnknown, ErrUnavailable, ErrConfiguration, ErrTooMany, ErrTooLarge,
+	// ErrClosed, and what the methods of Tx returned. Cancelling ctx ends the
+	// transaction at once until its commit has been sent; after that it bounds the
+	// wait for the outcome.
+	Transact(ctx context.Context, label string, fn func(ctx context.Context, tx Tx) error) (Commit, error)
+}
+
+// Tx is one attempt of a transaction. It may be used by one goroutine at a time
+// and not after the callback has returned (ErrClosed). When a method fails, the
+// attempt can no longer commit, whatever the callback returns, except for the
+// errors of misuse and refused input, which leave the transaction as it was:
+// ErrRecordExists, ErrRecordNotRead, ErrReadOnlyKey, ErrSealed, ErrInvalidKey,
+// ErrInvalidDocument, ErrInvalidQuery, ErrTooLarge and ErrTooMany.
+type Tx interface {
+	// Get reads one record. found is false if there is none. Either way the
+	// transaction depends on what it saw: it commits only if that still holds. Get
+	// sees what the transaction itself has staged.
+	Get(ctx context.Context, key Key, mode ...ReadMode) (rec Record, found bool, err error)
+
+	// GetMany is Get for any mix of keys, in one round trip. Absent records are
+	// missing from the map. A key may occur twice.
+	GetMany(ctx context.Context, keys []Key, mode ...ReadMode) (map[Key]Record, error)
+
+	// Peek is GetMany without a dependency: for choosing what to try before a
+	// conditional write decides. It sees neither staged writes nor cached reads.
+	Peek(ctx context.Context, keys []Key) (map[Key]Record, error)
+
+	// Assume offers rec, as it was read earlier and unmodified, in place of a read.
+	// On a first attempt it is used without a round trip and becomes a dependency; on
+	// later attempts the record is really read. The result is what to use: it may
+	// differ from rec, or be absent. A record that was read already is returned as read.
+	Assume(ctx context.Context, rec Record) (now Record, found bool, err error)
+
+	// AssumeAbsent is Assume for a record that is expected to be absent.
+	AssumeAbsent(ctx context.Context, key Key) (now Record, found bool, err error)
+
+	// Query returns one page of candidates from a named index. See [Query].
+	Query(ctx context.Context, q Query) (Page, error)
+
+	// Now seals the read set: it locks what was read and staged, checks that it is
+	// unchanged, and only then reads the database's clock. Later calls return the
+	// same time. After it, reading a key that was not read before is ErrSealed;
+	// queries and writes stay legal. If an exclusive query was the first thing the
+	// transaction did and it has read nothing else since, Now returns that page's
+	// time without a round trip.
+	Now(ctx context.Context) (time.Time, error)
+
+	// Create stages a record that must be absent. ErrRecordExists if the transaction
+	// has seen it present.
+	Create(ctx context.Context, rec Record) error
+
+	// Replace stages a new document and new entries for a record that the
+	// transaction has read present, by Get, GetMany, Assume or an exclusive query;
+	// otherwise it is ErrRecordNotRead, or ErrReadOnlyKey for a read-only read.
+	Replace(ctx context.Context, rec Record) error
+
+	// Delete stages the removal of a record, under the conditions of Replace.
+	Delete(ctx context.Context, key Key) error
+
+	// Wake stages a hint for whoever listens to the topic; the same topic twice is
+	// one hint. A hint may be lost; polling guarantees the work. ErrTooLarge for
+	// a topic over the limit, ErrInvalidKey for one that is empty or holds NUL or
+	// invalid UTF-8.
+	Wake(topic string) error
+}
+
+// ReadMode changes how a key is read.
+type ReadMode uint8
+
+// ReadOnly promises that the transaction will not write the key, so that it can
+// be locked shared. Writing it all the same is ErrReadOnlyKey.
+const ReadOnly ReadMode = 1
+
+// Commit reports what Transact did.
+type Commit struct {
+	Versions   map[Key]Version // of every record that was created or replaced
+	Time       time.Time       // what the marks were replaced with; zero if nothing was written
+	Attempts   int             // how often the callback ran, from 1
+	RoundTrips int             // network round trips of all attempts; 0 where there is no network
+}
+
+// Transact is Transactor.Transact for a callback that returns a value. A replay
+// starts from nothing, so no variable of an earlier attempt can leak into the result.
+func Transact[T any](ctx context.Context, t Transactor, label string, fn func(ctx context.Context, tx Tx) (T, error)) (T, Commit, error) {
+	var result T
+	commit, err := t.Transact(ctx, label, func(ctx context.Context, tx Tx) error {
+		v, err := fn(ctx, tx)
+		result = v
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, commit, err
+	}
+	return result, commit, nil
+}
