@@ -47,22 +47,26 @@ func Decode(text string) ([]Element, error) {
 
 // Check tells whether [Decode] would succeed, without decoding or allocating.
 func Check(text string) error {
-	marked, err := CheckSort(text)
-	if err == nil && marked {
-		return &Error{Reason: ReasonMark, Offset: strings.IndexAny(text, MarkCommitTime+MarkCommitTimeLater)}
-	}
+	_, err := check(text, false)
 	return err
 }
 
 // CheckSort is [Check] for a sort value that is about to be written, in which
 // marks may stand; marked says whether one does.
-func CheckSort(text string) (marked bool, err error) {
+func CheckSort(text string) (marked bool, err error) { return check(text, true) }
+
+func check(text string, marks bool) (marked bool, err error) {
 	for pos := 0; pos < len(text); {
 		kind, end, _, err := scan(text[pos:])
 		if err != nil {
 			return false, at(err, pos)
 		}
-		marked = marked || kind >= KindCommitTime
+		if kind >= KindCommitTime {
+			if !marks {
+				return false, &Error{Reason: ReasonMark, Offset: pos}
+			}
+			marked = true
+		}
 		pos += end
 	}
 	return marked, nil

@@ -9,10 +9,14 @@ package keys
 func SQLInt(expr string) string { return sqlHex("#", "("+expr+")::bigint") }
 
 // SQLTime returns a SQL expression for the encoding of expr, a timestamptz
-// expression of PostgreSQL, as text. Extract gives an exact numeric, so no
-// microsecond is lost to floating point. Infinity, and the last 29 years that
-// a timestamptz reaches (after 294247-01-10), do not fit a bigint of
-// microseconds: they are an error, as [EncodeTime] has it.
+// expression of PostgreSQL 14 or later, as text. Extract gives an exact numeric,
+// so no microsecond is lost to floating point. Null gives null, infinity is an
+// error.
+//
+// It equals [EncodeTime] for all that a timestamptz holds before
+// 294247-01-10 04:00:54.775807 UTC, where the microseconds of a bigint end.
+// Later times are an error, but for the 50 microseconds before the server
+// notices.
 func SQLTime(expr string) string {
 	return sqlHex("@", "(extract(epoch from ("+expr+")) * 1000000)::bigint")
 }
