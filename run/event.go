@@ -18,12 +18,15 @@ type Event struct {
 	Data        EventData
 }
 
-// Type is the type of the event's data; "" if it has none.
+// Type is the type of the event's data; "" if it has none, or something else
+// than one of the types below, such as a pointer to one.
 func (e Event) Type() EventType {
-	if e.Data == nil {
-		return ""
+	switch e.Data.(type) {
+	case Created, Started, Succeeded, Failed, RetryScheduled, Released, Waiting, Resumed, LeaseExpired,
+		CancellationRequested, Cancelled:
+		return e.Data.eventType()
 	}
-	return e.Data.eventType()
+	return ""
 }
 
 // EventType is a closed set: the kinds of event.
@@ -74,6 +77,7 @@ type Created struct {
 	Priority       int
 	Payload        json.RawMessage
 	RunAt          time.Time
+	MaxAttempts    int // see Run.MaxAttempts
 	Source         Source
 	IdempotencyKey string
 	IdempotencyTTL time.Duration

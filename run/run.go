@@ -27,10 +27,11 @@ type Run struct {
 	Status      Status
 	Sequence    int64 // the sequence of the last event, at least 1
 
-	Attempts int // leases that were ever granted
-	Failures int // attempts that failed or whose lease expired
-	Retries  int // times the run was scheduled again after a failure or an expired lease
-	Releases int // times a worker gave the run back without a failure
+	MaxAttempts int // how many attempts may fail before the run has failed; 0: no limit. Releases do not count
+	Attempts    int // leases that were ever granted
+	Failures    int // attempts that failed or whose lease expired, and a failure without an attempt
+	Retries     int // times the run was scheduled again after a failure or an expired lease
+	Releases    int // times a worker gave the run back without a failure
 
 	Due      time.Time // when the run may be claimed; zero unless the status is runnable
 	Created  time.Time

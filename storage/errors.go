@@ -53,6 +53,7 @@ const (
 	ReasonSerialization Reason = "serialization failure" // reported by the database
 	ReasonDeadlock      Reason = "deadlock"
 	ReasonPool          Reason = "no free connection"
+	ReasonConnection    Reason = "connection lost"
 )
 
 func (e *ConflictError) Error() string {
@@ -101,9 +102,10 @@ func (e *DuplicateActiveError) Error() string {
 // Is makes every DuplicateActiveError an ErrDuplicateActive.
 func (e *DuplicateActiveError) Is(target error) bool { return target == ErrDuplicateActive }
 
-// InputError refuses input before anything was sent. Kind is ErrInvalidDocument,
+// InputError refuses a call before anything was sent. Kind is ErrInvalidDocument,
 // ErrInvalidKey, ErrInvalidQuery, ErrInvalidCursor, ErrUnsupportedFilter,
-// ErrTooLarge or ErrTooMany.
+// ErrTooLarge, ErrTooMany, ErrRecordExists, ErrRecordNotRead, ErrReadOnlyKey or
+// ErrSealed.
 type InputError struct {
 	Kind   error
 	Key    Key    // the record concerned; zero if none

@@ -1,0 +1,60 @@
+package txn
+
+import (
+	"slices"
+
+	"github.com/seed4391e180/runlane/storage"
+)
+
+// Plan is what an attempt wants from the database, as a value: it can be sent in
+// one piece, looked at in a test, or sent together with others. No key occurs
+// twice among Expect and Mutations.
+type Plan struct {
+	Expect    []Expectation // of keys that are read and not written, in key order
+	Mutations []Mutation    // net effects, in key order
+	Locks     []Lock        // keys to lock now: those of the attempt that it does not hold yet, in key order
+	Topics    []string      // hints to send when the plan commits
+}
+
+// Expectation is what the attempt saw of a key.
+type Expectation struct {
+	Key     storage.Key
+	Version storage.Version // zero: absent
+}
+
+// Op is the net effect of an attempt on one key.
+type Op uint8
+
+// The operations.
+const (
+	Insert Op = iota + 1 // the key must be absent
+	Update               // the record must have the version Fence
+	Delete               // likewise
+)
+
+// Mutation is the net effect of an attempt on one key.
+type Mutation struct {
+	Op     Op
+	Key    storage.Key
+	Before storage.Record // what Update and Delete replace, as it was read; its version is the fence
+	Record storage.Record // what Insert and Update write
+}
+
+// Lock is one key to lock until the transaction ends.
+type Lock struct {
+	Key    storage.Key
+	Shared bool // other shared holders are welcome
+}
+
+// Empty reports whether committing the plan would change nothing.
+func (p *Plan) Empty() bool { return len(p.Mutations) == 0 && len(p.Topics) == 0 }
+
+func sortByKey[T any](s []T, key func(*T) storage.Key) {
+	slices.SortFunc(s, func(a, b T) int { return key(&a).Compare(key(&b)) })
+}
+
+func (p *Plan) sort() {
+	sortByKey(p.Expect, func(e *Expectation) storage.Key { return e.Key })
+	sortByKey(p.Mutations, func(m *Mutation) storage.Key { return m.Key })
+	sortByKey(p.Locks, func(l *Lock) storage.Key { return l.Key })
+}

@@ -1,0 +1,9 @@
+-- One group of a commit: records of one collection in one environment are still absent.
+-- $1 environment, $2 ids
+-- locks: none; the advisory locks of the keys were taken by an earlier statement
+-- index: the primary key
+{group} AS MATERIALIZED (
+  SELECT {assert}(count(*) = 0, '{group}') AS ok
+  FROM {table} r
+  WHERE r.{partition} = $1 AND r.{id} = ANY ($2::text[])
+)

@@ -1,0 +1,12 @@
+-- The first statement of every transaction that locks or writes.
+-- $1 lock timeout, $2 statement timeout, $3 idle-in-transaction timeout, in milliseconds as text
+-- locks: none
+-- index: none
+--
+-- The timeouts hold until the transaction ends. The isolation level is checked
+-- and not assumed: under REPEATABLE READ the statements after a lock wait would
+-- still see the snapshot from before it.
+SELECT set_config('lock_timeout', $1, true),
+       set_config('statement_timeout', $2, true),
+       set_config('idle_in_transaction_session_timeout', $3, true),
+       {assert}(current_setting('transaction_isolation') = 'read committed', 'isolation')

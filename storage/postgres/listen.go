@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// channelName is the one notification channel of a schema. The schema's name may
+// be as long as a channel's, so it is hashed.
+func channelName(schema string) string {
+	h := fnv.New128a()
+	h.Write([]byte(schema)) //nolint:errcheck // never fails
+	return "runlane_" + hex.EncodeToString(h.Sum(nil))
+}
+
+const (
+	listenHeartbeat = 30 * time.Second // how long a silent connection is trusted
+	listenPatience  = 10 * time.Second // for connecting, and for the answer to a heartbeat
+	reconnectFirst  = 50 * time.Millisecond
+	reconnectCap    = 5 * time.Second
+	hintBuffer      = 256
+)
+
+// Listen is storage.Listener.Listen. It uses a connection of its own, outside the
+// pool. Behind a pooler in transaction mode no notification arrives; hints are
+// then lost, as they may be.
+func (d *Driver) Listen(ctx context.Context, hint func(topic string)) error {
+	done, err := d.begin()
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(d.closing, cancel)
+	defer stop()
+
+	topics := make(chan string, hintBuffer)
+	go d.receive(ctx, topics)
+	hint("")
+	for topic := range topics {
+		hint(topic)
+	}
+	return ctx.Err()
+}
+
+// receive connects again and again until ctx ends, then closes topics.
+func (d *Driver) receive(ctx context.Context, topics chan string) {
+	defer close(topics)
+	backoff := reconnectFirst
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := d.listenOnce(ctx, topics)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > reconnectCap {
+			backoff = reconnectFirst
+		}
+		d.config.Logger.WarnContext(ctx, "lost the notification connection; hints may be lost until it is back", "error", err, "retry_in", backoff)
+		wait := time.NewTimer(backoff/2 + rand.N(backoff/2))
+		select {
+		case <-ctx.Done():
+		case <-wait.C:
+		}
+		wait.Stop()
+		backoff = min(2*backoff, reconnectCap)
+	}
+}
+
+// listenOnce listens on one connection until it fails.
+func (d *Driver) listenOnce(ctx context.Context, topics chan string) error {
+	connecting, cancel := context.WithTimeout(ctx, listenPatience)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(connecting, d.pool.Config().ConnConfig.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		conn.Close(closing) //nolint:errcheck // the connection is of no use any more
+	}()
+	if _, err := conn.Exec(connecting, "LISTEN "+pgx.Identifier{d.channel}.Sanitize()); err != nil {
+		return err
+	}
+	pollEverything(topics)
+	for {
+		waiting, cancel := context.WithTimeout(ctx, listenHeartbeat)
+		n, err := conn.WaitForNotification(waiting)
+		cancel()
+		switch {
+		case err == nil:
+			offer(topics, n.Payload)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case waiting.Err() == nil:
+			return err
+		default:
+			if err := ping(ctx, conn); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func ping(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, listenPatience)
+	defer cancel()
+	return conn.Ping(ctx)
+}
+
+// offer passes a hint on, or drops what is waiting and asks for a poll of
+// everything: the connection is always drained.
+func offer(topics chan string, topic string) {
+	select {
+	case topics <- topic:
+	default:
+		pollEverything(topics)
+	}
+}
+
+// pollEverything replaces the waiting hints by the one that covers them all.
+func pollEverything(topics chan string) {
+	for {
+		select {
+		case topics <- "":
+			return
+		default:
+		}
+		select {
+		case <-topics:
+		default:
+		}
+	}
+}

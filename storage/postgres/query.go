@@ -1,0 +1,156 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/keys"
+)
+
+// highest sorts behind every encoded value: it is the last character of Unicode.
+const highest = "\U0010FFFF"
+
+// Select is txn.Session.Select.
+func (s *session) Select(ctx context.Context, q storage.Query) (storage.Page, error) {
+	args, err := s.d.names.queryArgs(q)
+	if err != nil {
+		return storage.Page{}, err
+	}
+	p := page{query: q}
+	text := s.d.statements.query(q)
+	if q.Lock != storage.Exclusive || s.open {
+		err = s.query(ctx, p.scan, text, args...)
+		return p.page, err
+	}
+	batch := &pgx.Batch{}
+	s.begin(batch)
+	batch.Queue(text, args...).Query(func(rows pgx.Rows) error { return scanAll(rows, p.scan) })
+	err = s.sendOpen(ctx, batch, nil, nil)
+	return p.page, err
+}
+
+// page collects a page row by row.
+type page struct {
+	query storage.Query
+	page  storage.Page
+	rows  int
+}
+
+// scan reads one row. The first row has the clock even if the page is empty.
+func (p *page) scan(rows pgx.Rows) error {
+	var (
+		at                  time.Time
+		partition, id, sort *string
+		version             *int64
+		document            []byte
+		mine                *bool
+	)
+	dest := []any{&at, &partition, &id, &version, &document, &sort}
+	if p.query.Lock == storage.Exclusive {
+		dest = append(dest, &mine)
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return err
+	}
+	p.page.Time = at.UTC()
+	if id == nil {
+		return nil
+	}
+	p.rows++
+	if p.rows == p.query.Limit {
+		// A full page may have more behind it. Everything that was scanned counts,
+		// also what is left out because it is busy.
+		p.page.Resume = storage.Resume{Sort: *sort, ID: *id}
+	}
+	if mine != nil && !*mine {
+		return nil
+	}
+	p.page.Records = append(p.page.Records, storage.Record{
+		Key:      storage.Key{Collection: p.query.Index.On(), Partition: *partition, ID: *id},
+		Version:  storage.MakeVersion(*version),
+		Document: document,
+	})
+	return nil
+}
+
+// queryArgs are the parameters of a page, see query.sql and its kin.
+func (n *names) queryArgs(q storage.Query) ([]any, error) {
+	environment, err := keys.First(q.Partition)
+	if err != nil {
+		return nil, &storage.InputError{Kind: storage.ErrInvalidQuery, Field: "partition", Reason: err.Error()}
+	}
+	var until *string
+	switch {
+	case q.Until.IsServerNow():
+	case q.Until.IsZero():
+		top := highest
+		until = &top
+	default:
+		sort := q.Until.Sort()
+		until = &sort
+	}
+	if q.From.IsServerNow() {
+		return nil, &storage.InputError{Kind: storage.ErrInvalidQuery, Field: "from", Reason: "ServerNow is a bound for Until only"}
+	}
+	resume := q.Resume
+	if resume.IsZero() && q.Direction == storage.Descending {
+		resume = storage.Resume{Sort: highest, ID: highest}
+	}
+	args := []any{q.Partition, environment, q.From.Sort(), until, resume.Sort, resume.ID, q.Limit}
+	if q.Index == storage.RunEventsBySequence {
+		args = append(args, nativeArgs(q, strings.TrimPrefix(q.Partition, environment))...)
+	}
+	if q.Lock == storage.Exclusive {
+		before, behind := n.recordLock(q.Index.On())
+		args = append(args, before, behind)
+	}
+	return args, nil
+}
+
+// nativeArgs are the bounds of a run's history as sequences: encoded run id, first,
+// beyond the last, and where to resume.
+func nativeArgs(q storage.Query, runID string) []any {
+	from, until := int64(math.MinInt64), int64(math.MaxInt64)
+	if sort := q.From.Sort(); sort != "" {
+		from, _ = sequenceAt(sort)
+	}
+	if sort := q.Until.Sort(); sort != "" {
+		until, _ = sequenceAt(sort)
+	}
+	resume, resumeID := int64(math.MinInt64), ""
+	if q.Direction == storage.Descending {
+		resume, resumeID = math.MaxInt64, highest
+	}
+	if !q.Resume.IsZero() {
+		var exact bool
+		resume, exact = sequenceAt(q.Resume.Sort)
+		resumeID = q.Resume.ID
+		if !exact {
+			resumeID = "" // between two sequences: behind none of the records of this one
+		}
+	}
+	return []any{runID, from, until, resume, resumeID}
+}
+
+// sequenceAt is the lowest sequence whose encoding does not stand before sort, and
+// whether it is sort itself. Sort values of opaque records need not be sequences.
+func sequenceAt(sort string) (sequence int64, exact bool) {
+	if n, err := keys.DecodeInt(sort); err == nil {
+		return n, true
+	}
+	low, high := int64(math.MinInt64), int64(math.MaxInt64)
+	for low < high { // binary search over the encodings, which order like the integers
+		middle := low + int64(uint64(high-low)/2)
+		if keys.EncodeInt(middle) < sort {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, false
+}

@@ -1,0 +1,55 @@
+package postgres
+
+import (
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seed4391e180/runlane/storage"
+)
+
+// versionBlock is how many record versions are drawn from the sequence at a time.
+// Versions are drawn before they are used, so that a commit knows what only it can
+// write, and so that no statement calls a volatile function per row.
+const versionDraw = 1024
+
+// versionBlock holds drawn versions. They are opaque fences; nobody minds their order.
+type versionBlock struct {
+	mu    sync.Mutex
+	drawn []int64
+}
+
+// take takes n versions; ok is false if there are not enough. low asks the caller
+// to draw more with what it sends anyway.
+func (b *versionBlock) take(n int) (versions []storage.Version, low, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.drawn) < n {
+		return nil, true, false
+	}
+	versions = make([]storage.Version, n)
+	rest := len(b.drawn) - n
+	for i, v := range b.drawn[rest:] {
+		versions[i] = storage.MakeVersion(v)
+	}
+	b.drawn = b.drawn[:rest]
+	return versions, rest < versionDraw/2, true
+}
+
+func (b *versionBlock) add(versions []int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drawn = append(b.drawn, versions...)
+}
+
+// draw queues the statement that draws n versions.
+func (d *Driver) draw(batch *pgx.Batch, n int) {
+	batch.Queue(d.statements.versions, n).QueryRow(func(row pgx.Row) error {
+		var versions []int64
+		if err := row.Scan(&versions); err != nil {
+			return err
+		}
+		d.block.add(versions)
+		return nil
+	})
+}

@@ -1,0 +1,237 @@
+package storage
+
+import (
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed4391e180/runlane/internal/jsonscan"
+)
+
+// The checks below are what every driver asks before it does anything. They
+// return *InputError.
+
+// CheckKey checks the spelling and the size of a key.
+func (l Limits) CheckKey(k Key) error {
+	if k.Collection == (Collection{}) {
+		return &InputError{Kind: ErrInvalidKey, Key: k, Field: "collection", Reason: "is none"}
+	}
+	if err := l.checkPart(k, "partition", k.Partition, ""); err != nil {
+		return err
+	}
+	if err := l.checkPart(k, "id", k.ID, ""); err != nil {
+		return err
+	}
+	return nil
+}
+
+// checkPart checks one encoded part of a key or an index entry; marks are the
+// control characters that it may contain.
+func (l Limits) checkPart(k Key, field, part, marks string) error {
+	switch {
+	case part == "":
+		return &InputError{Kind: ErrInvalidKey, Key: k, Field: field, Reason: "is empty"}
+	case len(part) > l.MaxKeyPart:
+		return &InputError{Kind: ErrTooLarge, Key: k, Field: field, Limit: l.MaxKeyPart}
+	case !utf8.ValidString(part):
+		return &InputError{Kind: ErrInvalidKey, Key: k, Field: field, Reason: "is not valid UTF-8"}
+	}
+	for i := 0; i < len(part); i++ {
+		if c := part[i]; c <= ' ' && strings.IndexByte(marks, c) < 0 {
+			return &InputError{Kind: ErrInvalidKey, Key: k, Field: field, Reason: "is not an encoding of package keys: it holds a space or a control character"}
+		}
+	}
+	return nil
+}
+
+// CheckRecord checks a record that is to be written: key, document and entries.
+func (l Limits) CheckRecord(r Record) error {
+	if err := l.CheckKey(r.Key); err != nil {
+		return err
+	}
+	if r.Later < 0 || r.Later > l.MaxLater {
+		return &InputError{Kind: ErrInvalidDocument, Key: r.Key, Field: "later", Reason: "is not between 0 and " + l.MaxLater.String()}
+	}
+	if r.Later%time.Microsecond != 0 {
+		return &InputError{Kind: ErrInvalidDocument, Key: r.Key, Field: "later", Reason: "is not a whole number of microseconds"}
+	}
+	if err := l.checkDocument(r); err != nil {
+		return err
+	}
+	return l.checkEntries(r)
+}
+
+func (l Limits) checkDocument(r Record) error {
+	if len(r.Document) > l.MaxDocument {
+		return &InputError{Kind: ErrTooLarge, Key: r.Key, Field: "document", Limit: l.MaxDocument}
+	}
+	_, err := jsonscan.Check(r.Document, jsonscan.Limits{MaxBytes: l.MaxDocument, MaxDepth: l.MaxDepth, Marks: true})
+	if err == nil {
+		return nil
+	}
+	refused := &InputError{Kind: ErrInvalidDocument, Key: r.Key, Reason: err.Error()}
+	if at := (*jsonscan.Error)(nil); errors.As(err, &at) {
+		refused.Field, refused.Reason = at.Path, string(at.Reason)
+	}
+	return refused
+}
+
+func (l Limits) checkEntries(r Record) error {
+	for i, e := range r.Entries {
+		field := "entry " + e.Index.String()
+		if e.Index.On() != r.Key.Collection {
+			return &InputError{Kind: ErrInvalidKey, Key: r.Key, Field: field, Reason: "is not an index of the collection"}
+		}
+		for _, other := range r.Entries[:i] {
+			if other.Index == e.Index {
+				return &InputError{Kind: ErrInvalidKey, Key: r.Key, Field: field, Reason: "is given twice"}
+			}
+		}
+		if err := l.checkPart(r.Key, field+": partition", e.Partition, ""); err != nil {
+			return err
+		}
+		if err := l.checkPart(r.Key, field+": sort", e.Sort, CommitTime+CommitTimeLater); err != nil {
+			return err
+		}
+		if !strings.HasPrefix(e.Partition, r.Key.Partition) {
+			return &InputError{Kind: ErrInvalidKey, Key: r.Key, Field: field + ": partition", Reason: "does not begin with the partition of the record's key"}
+		}
+		if len(e.Partition)+len(e.Sort)+len(r.Key.ID) > l.MaxKeyTotal {
+			return &InputError{Kind: ErrTooLarge, Key: r.Key, Field: field + ": partition, sort and record id together", Limit: l.MaxKeyTotal}
+		}
+	}
+	return nil
+}
+
+// CheckQuery checks a query and fills in its default limit.
+func (l Limits) CheckQuery(q Query) (Query, error) {
+	bad := func(field, reason string) (Query, error) {
+		return q, &InputError{Kind: ErrInvalidQuery, Field: field, Reason: reason}
+	}
+	if q.Index == (Index{}) {
+		return bad("index", "is none")
+	}
+	if q.Direction > Descending {
+		return bad("direction", "is neither Ascending nor Descending")
+	}
+	if q.Lock > Exclusive {
+		return bad("lock", "is neither Candidates nor Exclusive")
+	}
+	var err error
+	if q.Limit, err = l.CheckLimit(q.Limit); err != nil {
+		return q, err
+	}
+	parts := []struct{ field, text string }{
+		{"partition", q.Partition}, {"from", q.From.sort}, {"until", q.Until.sort},
+		{"resume sort", q.Resume.Sort}, {"resume id", q.Resume.ID},
+	}
+	for i, p := range parts {
+		if p.text == "" && i > 0 {
+			continue
+		}
+		if err := l.checkPart(Key{}, p.field, p.text, ""); err != nil {
+			err.(*InputError).Kind = ErrInvalidQuery
+			return q, err
+		}
+	}
+	if (q.Resume.Sort == "") != (q.Resume.ID == "") {
+		return bad("resume", "has only one of sort and id")
+	}
+	return q, nil
+}
+
+// CheckLimit checks the limit of a page and replaces 0 by the default.
+func (l Limits) CheckLimit(limit int) (int, error) {
+	if limit == 0 {
+		return l.DefaultPage, nil
+	}
+	if limit < 0 || limit > l.MaxPage {
+		return 0, &InputError{Kind: ErrInvalidQuery, Field: "limit", Reason: "is not between 1 and the limit, or 0 for the default", Limit: l.MaxPage}
+	}
+	return limit, nil
+}
+
+// CheckTopic checks the topic of a wake.
+func (l Limits) CheckTopic(topic string) error {
+	switch {
+	case len(topic) > l.MaxTopic:
+		return &InputError{Kind: ErrTooLarge, Field: "topic", Limit: l.MaxTopic}
+	case topic == "":
+		return &InputError{Kind: ErrInvalidKey, Field: "topic", Reason: "is empty"}
+	case !utf8.ValidString(topic) || strings.IndexByte(topic, 0) >= 0:
+		return &InputError{Kind: ErrInvalidKey, Field: "topic", Reason: "is not valid UTF-8 without NUL"}
+	}
+	return nil
+}
+
+// CheckRunFilter checks a filter of runs and returns its limit, or the default.
+func (l Limits) CheckRunFilter(f RunFilter) (limit int, err error) {
+	for _, s := range f.Statuses {
+		if !s.Valid() {
+			return 0, badFilter("statuses", "holds an unknown status")
+		}
+	}
+	for _, t := range f.SourceTypes {
+		if !t.Valid() {
+			return 0, badFilter("source types", "holds an unknown source type")
+		}
+	}
+	if f.Sort > SortDue {
+		return 0, badFilter("sort", "is none of the sorts of runs")
+	}
+	lists := []struct {
+		field string
+		n     int
+	}{{"statuses", len(f.Statuses)}, {"source types", len(f.SourceTypes)}, {"tasks", len(f.Tasks)}, {"queues", len(f.Queues)}}
+	for _, list := range lists {
+		if list.n > l.MaxFilterChoices {
+			return 0, &InputError{Kind: ErrInvalidQuery, Field: list.field, Reason: "has too many values", Limit: l.MaxFilterChoices}
+		}
+	}
+	texts := append(append([]string{f.SourceRun, f.Schedule, f.IdempotencyKey, f.SingletonKey, f.ConcurrencyKey}, f.Tasks...), f.Queues...)
+	ranges := []TimeRange{f.Created, f.Updated, f.Due, f.LeaseExpiry}
+	return l.checkFilter(f.Environment, texts, ranges, f.Direction, f.Limit)
+}
+
+// CheckEventFilter checks a filter of events and returns its limit, or the default.
+func (l Limits) CheckEventFilter(f EventFilter) (limit int, err error) {
+	for _, t := range f.Types {
+		if !t.Valid() {
+			return 0, badFilter("types", "holds an unknown event type")
+		}
+	}
+	if f.Sort > SortOccurred {
+		return 0, badFilter("sort", "is none of the sorts of events")
+	}
+	if f.Sort == SortSequence && f.RunID == "" {
+		return 0, badFilter("sort", "is by sequence, which needs a run id; sort by time, or name the run")
+	}
+	return l.checkFilter(f.Environment, []string{f.RunID}, []TimeRange{f.Occurred}, f.Direction, f.Limit)
+}
+
+func (l Limits) checkFilter(environment string, texts []string, ranges []TimeRange, d Direction, limit int) (int, error) {
+	if environment == "" {
+		return 0, badFilter("environment", "is empty")
+	}
+	for _, s := range append(texts, environment) {
+		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 || len(s) > l.MaxKeyPart {
+			return 0, badFilter("text", "is not valid UTF-8 without NUL, or too long")
+		}
+	}
+	for _, r := range ranges {
+		for _, t := range []time.Time{r.From, r.Until} {
+			if !t.IsZero() && (t.Year() < 1 || t.Year() > 9999) {
+				return 0, badFilter("time range", "has a year outside 1 to 9999")
+			}
+		}
+	}
+	if d > Descending {
+		return 0, badFilter("direction", "is neither Ascending nor Descending")
+	}
+	return l.CheckLimit(limit)
+}
+
+func badFilter(field, reason string) error {
+	return &InputError{Kind: ErrInvalidQuery, Field: field, Reason: reason}
+}
