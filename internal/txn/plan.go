@@ -49,12 +49,8 @@ type Lock struct {
 // Empty reports whether committing the plan would change nothing.
 func (p *Plan) Empty() bool { return len(p.Mutations) == 0 && len(p.Topics) == 0 }
 
-func sortByKey[T any](s []T, key func(*T) storage.Key) {
-	slices.SortFunc(s, func(a, b T) int { return key(&a).Compare(key(&b)) })
-}
-
 func (p *Plan) sort() {
-	sortByKey(p.Expect, func(e *Expectation) storage.Key { return e.Key })
-	sortByKey(p.Mutations, func(m *Mutation) storage.Key { return m.Key })
-	sortByKey(p.Locks, func(l *Lock) storage.Key { return l.Key })
+	slices.SortFunc(p.Expect, func(a, b Expectation) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(p.Mutations, func(a, b Mutation) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(p.Locks, func(a, b Lock) int { return a.Key.Compare(b.Key) })
 }

@@ -162,9 +162,6 @@ func (a *attempt) assume(ctx context.Context, rec storage.Record) (storage.Recor
 		return storage.Record{}, false, err
 	}
 	if a.number == 1 && !a.sealed && a.staged[rec.Key] == nil && !a.known(rec.Key) {
-		if rec.Version.IsZero() {
-			rec = storage.Record{}
-		}
 		a.reads[rec.Key] = &read{rec: rec}
 		a.separate += 2
 		a.pageTime = time.Time{}
