@@ -73,6 +73,9 @@ func (l Limits) checkDocument(r Record) error {
 	refused := &InputError{Kind: ErrInvalidDocument, Key: r.Key, Reason: err.Error()}
 	if at := (*jsonscan.Error)(nil); errors.As(err, &at) {
 		refused.Field, refused.Reason = at.Path, string(at.Reason)
+		if at.Reason == jsonscan.ReasonExpansion {
+			refused.Kind = ErrTooLarge // jsonb could store it, but not print it again
+		}
 	}
 	return refused
 }

@@ -2,7 +2,6 @@ package keys
 
 import (
 	"encoding/hex"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -187,13 +186,8 @@ func String(s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	b.Grow(size)
-	b.WriteByte(tagString)
 	if size == len(s)+2 {
-		b.WriteString(s)
-		b.WriteByte(terminator)
-		return b.String(), nil
+		return string(tagString) + s + string(terminator), nil
 	}
 	return string(appendString(make([]byte, 0, size), s)), nil
 }

@@ -15,8 +15,8 @@ func SQLInt(expr string) string { return sqlHex("#", "("+expr+")::bigint") }
 //
 // It equals [EncodeTime] for all that a timestamptz holds before
 // 294247-01-10 04:00:54.775807 UTC, where the microseconds of a bigint end.
-// Later times are an error, but for the 50 microseconds before the server
-// notices.
+// Later times are an error, but for the first 43 microseconds, which extract
+// rounds.
 func SQLTime(expr string) string {
 	return sqlHex("@", "(extract(epoch from ("+expr+")) * 1000000)::bigint")
 }

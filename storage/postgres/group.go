@@ -111,11 +111,14 @@ type grouping struct {
 	written  []string               // ids of the events that the plan updates or deletes
 }
 
-// groupPlan returns the groups of a plan in the order in which they take effect,
-// and the lock texts of the payloads whose owner changes. versions has the new
-// version of each mutation.
+// groupPlan returns the groups of a plan in the order in which they take effect.
+// versions has the new version of each mutation.
 func (n *names) groupPlan(p *txn.Plan, versions []storage.Version) []*group {
-	b := &grouping{groups: make(map[groupID]*group), payloads: make(map[storage.Key][]byte)}
+	b := &grouping{
+		groups:   make(map[groupID]*group),
+		payloads: make(map[storage.Key][]byte),
+		written:  []string{}, // never nil: a null array compares as unknown
+	}
 	for _, e := range p.Expect {
 		b.expect(e)
 	}

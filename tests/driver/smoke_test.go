@@ -26,9 +26,11 @@ func open(t *testing.T, c postgres.Config) (*postgres.Driver, *pgtest.DB) {
 
 func newRun(t *testing.T, id string, payload string) (run.Run, []storage.Record) {
 	t.Helper()
-	event := run.Event{ID: uuid.New(), Environment: "prod", RunID: id, Sequence: 1, At: run.AtCommit, Data: run.Created{
-		Task: "mail", Queue: "default", Priority: 2, Payload: []byte(payload), Source: run.Source{Type: run.SourceTrigger},
-	}}
+	created := run.Created{Task: "mail", Queue: "default", Priority: 2, Source: run.Source{Type: run.SourceTrigger}}
+	if payload != "" {
+		created.Payload = []byte(payload)
+	}
+	event := run.Event{ID: uuid.New(), Environment: "prod", RunID: id, Sequence: 1, At: run.AtCommit, Data: created}
 	r, err := run.Reduce(nil, 1, event)
 	require.NoError(t, err)
 	rec, err := codec.EncodeRun(r)

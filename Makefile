@@ -1,0 +1,66 @@
+# runlane. `make help` lists the targets.
+
+GO            ?= go
+LINT_VERSION  := v2.15.0
+LINT          := bin/golangci-lint-$(LINT_VERSION)
+TEST_TIMEOUT  ?= 15m
+FUZZ_TIME     ?= 20s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## install PostgreSQL's server programs and a C compiler if they are missing
+	@sh scripts/deps.sh
+
+.PHONY: demo
+demo: deps ## run the demonstration: about 7,700 durable runs, two workers, one of them killed
+	$(GO) run ./cmd/runlane demo
+
+.PHONY: test
+test: deps ## run all tests with the race detector, on a private PostgreSQL
+	$(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: $(LINT) ## golangci-lint, pinned; the first call builds it, which takes minutes
+	$(LINT) run ./...
+
+# A module of its own, so that the linter is no dependency of the library.
+$(LINT):
+	GOBIN=$(CURDIR)/bin/tmp $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv bin/tmp/golangci-lint $(LINT) && rmdir bin/tmp
+
+.PHONY: generate
+generate: ## regenerate the ent client from ent/schema
+	$(GO) generate ./ent
+
+.PHONY: generate-check
+generate-check: generate ## fail if regenerating changes anything
+	@git diff --exit-code -- ent && test -z "$$(git status --porcelain -- ent)"
+
+.PHONY: migration
+migration: deps ## plan the next migration from ent/schema: make migration name=add_something
+	$(GO) run ./cmd/mkmigration -name "$(name)" -old-workers "$(old_workers)"
+
+.PHONY: migration-check
+migration-check: deps ## fail if the migrations do not match ent/schema
+	$(GO) run ./cmd/mkmigration -check
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZ_TIME
+	@GO="$(GO)" FUZZ_TIME="$(FUZZ_TIME)" sh scripts/fuzz.sh
+
+.PHONY: bench
+bench: deps ## run the benchmarks of the packages once
+	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
+
+.PHONY: clean
+clean: ## remove what the targets above built
+	rm -rf bin
