@@ -15,7 +15,8 @@ merged AS MATERIALIZED (
     (SELECT r.record_id AS id, r.{sort} AS sort
      FROM {table} r
      WHERE r.{index_partition} = $1 AND r.environment_key = $2
-       AND r.{sort} >= $3 AND r.{sort} < (SELECT coalesce($4::text, {just_after_now}) FROM clock)
+       AND r.{sort} >= (SELECT coalesce($3::text, {just_after_now}) FROM clock)
+       AND r.{sort} < (SELECT coalesce($4::text, {just_after_now}) FROM clock)
        AND (r.{sort}, r.record_id) {beyond} ($5::text, $6::text)
      ORDER BY r.{sort} {direction}, r.record_id {direction}
      LIMIT $7)

@@ -1,6 +1,6 @@
 -- A page of a run's history: canonical events by their typed columns, merged with
 -- opaque records that carry the generic pair.
--- $1 index partition, $2 environment, $3 from, $4 until (null: now), $5 resume sort, $6 resume id, $7 limit,
+-- $1 index partition, $2 environment, $3 from and $4 until (null: just after now), $5 resume sort, $6 resume id, $7 limit,
 -- $8 encoded run id, $9 first sequence, $10 sequence beyond the last, $11 resume sequence, $12 resume id behind it
 -- locks: none
 -- index: runlane_run_events_native and {index}

@@ -1,6 +1,6 @@
 -- A page of a run's history, locked. Both paths are merged before anything is
 -- locked, so that the order is global and no losing row is touched.
--- $1 index partition, $2 environment, $3 from, $4 until (null: now), $5 resume sort, $6 resume id, $7 limit,
+-- $1 index partition, $2 environment, $3 from and $4 until (null: just after now), $5 resume sort, $6 resume id, $7 limit,
 -- $8 encoded run id, $9 first sequence, $10 sequence beyond the last, $11 resume sequence, $12 resume id behind it,
 -- $13 and $14 lock text before and behind the key
 -- locks: FOR UPDATE SKIP LOCKED on the page, and its advisory locks by trying

@@ -13,7 +13,8 @@
   UPDATE {table} r
   SET record_version = u.version, record_document = u.document, payload_from_run = false, sequence_index_native = u.native,
     run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type', occurred_at = (v.event ->> 'at')::timestamptz{assignments}
-  FROM clock, {group}_rows u LEFT JOIN LATERAL jsonb_to_record(u.document -> 'value') AS v(sequence bigint, event jsonb) ON u.run_id <> ''
+  FROM clock, {group}_rows u LEFT JOIN LATERAL
+    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
   WHERE r.environment_key = $1 AND r.record_id = u.id AND r.record_version = u.fence AND {after}
   RETURNING 1
 )

@@ -6,7 +6,7 @@
 -- locks: the rows
 -- index: the primary key
 {group}_rows AS MATERIALIZED (
-  SELECT u.*, nullif(u.payload, '')::jsonb AS new_payload, {filled} AS document
+  SELECT u.*, {filled_payload} AS new_payload, {filled} AS document
   FROM clock, unnest($2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::boolean[], $8::bigint[], $9::boolean[]{arrays}) AS u(id, version, document_text, later, payload, canonical, fence, kept{names})
 ),
 {group} AS (
@@ -17,7 +17,7 @@
     created_at = v.created_at, updated_at = v.updated_at, due_at = v.due_at, lease_expires_at = v.lease_expires_at,
     idempotency_key = v.idempotency_key, singleton_key = v.singleton_key, concurrency_key = v.concurrency_key,
     source_type = v.source_type, source_run_id = v.source_run_id, schedule_id = v.schedule_id{assignments}
-  FROM clock, {group}_rows u LEFT JOIN LATERAL {operator_columns} ON u.canonical
+  FROM clock, {group}_rows u LEFT JOIN LATERAL {operator_columns} ON true
   WHERE r.environment_key = $1 AND r.run_id = u.id AND r.record_version = u.fence AND {after}
   RETURNING 1
 )

@@ -68,6 +68,9 @@ func (e *Engine) Transact(ctx context.Context, label string, fn func(context.Con
 		final  map[storage.Reason]bool
 	)
 	for n := 1; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return total, err
+		}
 		a := &attempt{engine: e, number: n, label: label}
 		commit, err := a.run(ctx, before, fn)
 		total.Attempts, total.RoundTrips = n, total.RoundTrips+a.roundTrips

@@ -20,6 +20,7 @@ type Plan struct {
 type Expectation struct {
 	Key     storage.Key
 	Version storage.Version // zero: absent
+	Hold    bool            // the attempt may go on to write the record: lock it, not only its key
 }
 
 // Op is the net effect of an attempt on one key.

@@ -12,11 +12,12 @@ func (a *attempt) sealPlan() *Plan {
 		if r.locked {
 			continue
 		}
-		plan.Expect = append(plan.Expect, Expectation{Key: key, Version: r.rec.Version})
-		a.lock(plan, key, r.readOnly && a.staged[key] == nil)
+		plan.Expect = append(plan.Expect, Expectation{Key: key, Version: r.rec.Version, Hold: !r.readOnly})
+		a.lock(plan, key, r.readOnly)
 	}
 	for key := range a.staged {
 		if a.reads[key] == nil {
+			plan.Expect = append(plan.Expect, Expectation{Key: key}) // created blindly
 			a.lock(plan, key, false)
 		}
 	}

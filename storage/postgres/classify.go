@@ -152,7 +152,7 @@ func configuration(pg *pgconn.PgError) error {
 	case stateNoSchema, stateNoTable, stateNoColumn, stateNoFunction:
 		mend = mendMigrate
 	case stateNoPrivilege:
-		mend = "grant it to the role that the application connects as"
+		mend = "GRANT it to the role that the application connects as"
 	case stateNoDatabase:
 		mend = "create the database or correct the URL"
 	case stateInvalidAuth, stateInvalidPass:

@@ -105,7 +105,7 @@ func eventArgs(f storage.EventFilter, scope cursor.Scope, limit int) ([]any, err
 	}
 	sort := strconv.FormatInt(after.At, 10)
 	if f.Sort == storage.SortOccurred {
-		sort = bound(time.Time{}, f.Direction == storage.Ascending)
+		sort = timeBound(time.Time{}, f.Direction == storage.Ascending)
 	}
 	if f.Cursor != "" {
 		if after, err = scope.Decode(f.Cursor); err != nil {
@@ -118,13 +118,13 @@ func eventArgs(f storage.EventFilter, scope cursor.Scope, limit int) ([]any, err
 	}
 	return []any{
 		partition, runID, texts(f.Types),
-		bound(f.Occurred.From, true), bound(f.Occurred.Until, false),
+		timeBound(f.Occurred.From, true), timeBound(f.Occurred.Until, false),
 		sort, after.ID, limit + 1,
 	}, nil
 }
 
-// bound spells one end of a range of times; an open end is infinite.
-func bound(t time.Time, lower bool) string {
+// timeBound spells one end of a range of times; an open end is infinite.
+func timeBound(t time.Time, lower bool) string {
 	switch {
 	case !t.IsZero():
 		return wholeMicroseconds(t).Format(storage.TimeFormat)

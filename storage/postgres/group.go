@@ -19,6 +19,7 @@ type groupKind uint8
 
 const (
 	presentGroup groupKind = iota
+	heldGroup              // like presentGroup, and locks the rows
 	absentGroup
 	materializeGroup
 	deleteGroup
@@ -71,7 +72,7 @@ func (g *group) ids() []string {
 func (g *group) args() []any {
 	args := []any{g.partition, g.ids()}
 	switch g.kind {
-	case presentGroup, deleteGroup:
+	case presentGroup, heldGroup, deleteGroup:
 		return append(args, g.fences)
 	case absentGroup:
 		return args
@@ -155,7 +156,11 @@ func (b *grouping) expect(e txn.Expectation) {
 		b.group(absentGroup, e.Key)
 		return
 	}
-	g := b.group(presentGroup, e.Key)
+	kind := presentGroup
+	if e.Hold {
+		kind = heldGroup
+	}
+	g := b.group(kind, e.Key)
 	g.fences = append(g.fences, e.Version.Int64())
 }
 
@@ -203,7 +208,7 @@ func (g *group) row(m *txn.Mutation, version storage.Version, document []byte, e
 }
 
 func (b *grouping) mutateRun(m *txn.Mutation, version storage.Version) {
-	columns, canonical := codec.RunColumns(m.Record)
+	columns, canonical := runColumns(m.Record)
 	rest, payload, split := codec.SplitPayload(m.Record.Document)
 	if !split {
 		rest, payload = m.Record.Document, nil
@@ -278,7 +283,7 @@ func (b *grouping) mutateEvent(m *txn.Mutation, version storage.Version) {
 // index entry is the one that the typed columns stand for. The key is zero for an
 // event that is not canonical.
 func nativeEvent(rec storage.Record) (runKey storage.Key, sequence int64, native bool) {
-	columns, ok := codec.EventColumns(rec)
+	columns, ok := eventColumns(rec)
 	if !ok {
 		return storage.Key{}, 0, false
 	}
@@ -306,9 +311,9 @@ func (b *grouping) ordered() []*group {
 }
 
 // shape names the text of a statement: everything about its groups but the rows.
-func shape(prefix string, groups []*group) string {
+func shape(groups []*group) string {
 	var s strings.Builder
-	s.WriteString(prefix)
+	s.WriteString("commit")
 	for _, g := range groups {
 		s.WriteByte(' ')
 		s.WriteString(strconv.Itoa(int(g.kind)))
@@ -321,7 +326,7 @@ func shape(prefix string, groups []*group) string {
 func (n *names) payloadLocks(p *txn.Plan) []string {
 	var locks []string
 	event := func(rec storage.Record) {
-		if columns, ok := codec.EventColumns(rec); ok {
+		if columns, ok := eventColumns(rec); ok {
 			if k, err := codec.RunKey(columns.Environment, columns.RunID); err == nil {
 				locks = append(locks, n.payloadLock(k.Partition, k.ID, columns.Sequence))
 			}

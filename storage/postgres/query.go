@@ -84,24 +84,11 @@ func (n *names) queryArgs(q storage.Query) ([]any, error) {
 	if err != nil {
 		return nil, &storage.InputError{Kind: storage.ErrInvalidQuery, Field: "partition", Reason: err.Error()}
 	}
-	var until *string
-	switch {
-	case q.Until.IsServerNow():
-	case q.Until.IsZero():
-		top := highest
-		until = &top
-	default:
-		sort := q.Until.Sort()
-		until = &sort
-	}
-	if q.From.IsServerNow() {
-		return nil, &storage.InputError{Kind: storage.ErrInvalidQuery, Field: "from", Reason: "ServerNow is a bound for Until only"}
-	}
 	resume := q.Resume
 	if resume.IsZero() && q.Direction == storage.Descending {
 		resume = storage.Resume{Sort: highest, ID: highest}
 	}
-	args := []any{q.Partition, environment, q.From.Sort(), until, resume.Sort, resume.ID, q.Limit}
+	args := []any{q.Partition, environment, bound(q.From, ""), bound(q.Until, highest), resume.Sort, resume.ID, q.Limit}
 	if q.Index == storage.RunEventsBySequence {
 		args = append(args, nativeArgs(q, strings.TrimPrefix(q.Partition, environment))...)
 	}
@@ -112,12 +99,27 @@ func (n *names) queryArgs(q storage.Query) ([]any, error) {
 	return args, nil
 }
 
+// bound is the sort value of a bound; nil stands for the server's clock.
+func bound(b storage.Bound, open string) *string {
+	sort := b.Sort()
+	switch {
+	case b.IsServerNow():
+		return nil
+	case b.IsZero():
+		sort = open
+	}
+	return &sort
+}
+
 // nativeArgs are the bounds of a run's history as sequences: encoded run id, first,
 // beyond the last, and where to resume.
 func nativeArgs(q storage.Query, runID string) []any {
 	from, until := int64(math.MinInt64), int64(math.MaxInt64)
 	if sort := q.From.Sort(); sort != "" {
 		from, _ = sequenceAt(sort)
+	}
+	if q.From.IsServerNow() {
+		from = math.MaxInt64 // an encoded time sorts behind every sequence
 	}
 	if sort := q.Until.Sort(); sort != "" {
 		until, _ = sequenceAt(sort)

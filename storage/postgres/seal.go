@@ -20,7 +20,7 @@ func (s *session) Seal(ctx context.Context, p *txn.Plan) (time.Time, error) {
 	}
 	groups := s.d.names.groupPlan(&txn.Plan{Expect: p.Expect}, nil)
 	if len(groups) > 0 {
-		batch.Queue(s.d.statements.seal(groups), groupArgs(groups)...)
+		batch.Queue(s.d.statements.commit(groups), groupArgs(groups)...)
 	}
 	var now time.Time
 	batch.Queue(s.d.statements.clock).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })

@@ -35,16 +35,8 @@ func groupAt(groups []*group, code string) *group {
 
 // commit is the one statement of a commit with the given groups.
 func (s *statements) commit(groups []*group) string {
-	return s.shape(shape("commit", groups), func() string {
-		w := &commitWriter{names: s.names, present: fragment("expect_present")}
-		return w.statement(groups)
-	})
-}
-
-// seal is the statement that locks present rows and checks all expectations.
-func (s *statements) seal(groups []*group) string {
-	return s.shape(shape("seal", groups), func() string {
-		w := &commitWriter{names: s.names, present: fragment("seal_present")}
+	return s.shape(shape(groups), func() string {
+		w := &commitWriter{names: s.names}
 		return w.statement(groups)
 	})
 }
@@ -59,8 +51,7 @@ func groupArgs(groups []*group) []any {
 
 // commitWriter writes the statement of a commit group by group.
 type commitWriter struct {
-	names   *names
-	present string // the fragment that checks present records
+	names *names
 
 	offset  int      // parameters so far
 	ctes    []string // texts of the groups
@@ -105,7 +96,7 @@ func (w *commitWriter) closeChecks() {
 func (w *commitWriter) group(label string, g *group) {
 	t := w.names.of(g.collection)
 	h := holes{
-		"group": label, "after": w.after, "assert": w.names.assert, "filled": filledDocument,
+		"group": label, "after": w.after, "assert": w.names.assert, "filled": filledDocument, "filled_payload": filledPayload,
 		"table": t.name, "partition": t.partition, "id": t.id,
 	}
 	text, own := w.fragment(g, h)
@@ -128,7 +119,9 @@ func (w *commitWriter) group(label string, g *group) {
 func (w *commitWriter) fragment(g *group, h holes) (text string, own int) {
 	switch g.kind {
 	case presentGroup:
-		return w.present, 3
+		return fragment("expect_present"), 3
+	case heldGroup:
+		return fragment("hold_present"), 3
 	case absentGroup:
 		return fragment("expect_absent"), 2
 	case materializeGroup:

@@ -63,14 +63,16 @@ const laterThan = "clock.at + u.later * interval '1 microsecond'"
 // filledDocument is SQL for a document whose marks are replaced by times.
 var filledDocument = marksReplaced("u.document_text", "clock.text", timeText(laterThan)) + "::jsonb"
 
+// filledPayload is filledDocument for a run's payload; "" is none.
+var filledPayload = marksReplaced("nullif(u.payload, '')", "clock.text", timeText(laterThan)) + "::jsonb"
+
 // filledSort is SQL for a sort value whose marks are replaced by encoded times.
 func filledSort(column string) string {
 	return marksReplaced("nullif("+column+", '')", "clock.key", keys.SQLTime(laterThan))
 }
 
 func marksReplaced(text, at, later string) string {
-	first := "replace(" + text + `, E'\x01', ` + at + ")"
-	return "(CASE WHEN u.later = 0 THEN " + first + " ELSE replace(" + first + `, E'\x02', ` + later + ") END)"
+	return "replace(replace(" + text + `, E'\x01', ` + at + `), E'\x02', CASE WHEN u.later = 0 THEN ` + at + " ELSE " + later + " END)"
 }
 
 // justAfterNow is SQL for the encoded time behind every entry up to the clock.

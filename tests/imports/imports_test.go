@@ -41,7 +41,7 @@ var rules = []rule{
 		others: []string{uuid, "github.com/google/btree"}, never: []string{module + "/internal/txn", module + "/rawsql", module + "/ent", ent, pgx}},
 	{path: "storage/storagetest", own: []string{"storage", "storage/keys", "storage/codec", "run"},
 		others: []string{uuid, "github.com/stretchr/testify", "pgregory.net/rapid"}, never: []string{module + "/internal/txn", ent, pgx}},
-	{path: "storage/postgres", own: []string{"storage", "storage/keys", "storage/codec", "run", "internal/txn", "internal/cursor", "rawsql", "ent"},
+	{path: "storage/postgres", own: []string{"storage", "storage/keys", "storage/codec", "run", "internal/txn", "internal/cursor", "internal/jsonscan", "rawsql", "ent"},
 		others: []string{uuid, pgx, ent}, never: []string{"ariga.io/atlas"}},
 	{path: "storage", own: []string{"run", "internal/jsonscan"}, others: []string{uuid}},
 	{path: "internal/txn", own: []string{"storage"}, never: []string{pgx, ent}},
