@@ -108,17 +108,18 @@ type EventPage struct {
 	Next   string // the cursor of the next page; "" at the end
 }
 
-// RunColumns is what drivers keep of a canonical run in typed columns, and
-// EventColumns of an event. Package codec derives both from documents.
-// Times may be relative to the commit; see [run.AtCommit].
-type (
-	RunColumns   = RunSummary
-	EventColumns struct {
-		Environment string
-		RunID       string
-		EventID     uuid.UUID
-		Sequence    int64
-		Type        run.EventType
-		At          time.Time
-	}
-)
+// RunColumns is what drivers keep of a canonical run in typed columns. Package
+// codec derives it from documents; its times may be relative to the commit, see
+// [run.AtCommit].
+type RunColumns = RunSummary
+
+// EventColumns is what drivers keep of a canonical event in typed columns. Package
+// codec derives it from documents; its time may be relative to the commit.
+type EventColumns struct {
+	Environment string
+	RunID       string
+	EventID     uuid.UUID
+	Sequence    int64
+	Type        run.EventType
+	At          time.Time
+}

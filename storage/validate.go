@@ -23,12 +23,12 @@ func (l Limits) CheckKey(k Key) error {
 	if err := l.checkPart(k, "id", k.ID, ""); err != nil {
 		return err
 	}
-	return nil
+	return nil // not the result of checkPart: a nil *InputError is no nil error
 }
 
 // checkPart checks one encoded part of a key or an index entry; marks are the
 // control characters that it may contain.
-func (l Limits) checkPart(k Key, field, part, marks string) error {
+func (l Limits) checkPart(k Key, field, part, marks string) *InputError {
 	switch {
 	case part == "":
 		return &InputError{Kind: ErrInvalidKey, Key: k, Field: field, Reason: "is empty"}
@@ -134,8 +134,7 @@ func (l Limits) CheckQuery(q Query) (Query, error) {
 			continue
 		}
 		if err := l.checkPart(Key{}, p.field, p.text, ""); err != nil {
-			err.(*InputError).Kind = ErrInvalidQuery
-			return q, err
+			return bad(p.field, err.Reason)
 		}
 	}
 	if (q.Resume.Sort == "") != (q.Resume.ID == "") {

@@ -73,7 +73,9 @@ func readEnvelope(doc []byte, codec string) (value []byte, tombstone, ok bool) {
 }
 
 // isOneBrace tells whether a document ends as it should behind its last member.
-func isOneBrace(rest []byte) bool { return string(bytes.Trim(rest, " \t\r\n")) == "}" }
+func isOneBrace(rest []byte) bool { return string(bytes.Trim(rest, jsonSpace)) == "}" }
+
+const jsonSpace = " \t\r\n"
 
 // content returns the characters of a JSON string. If it is spelt without escapes
 // they are those between the quotes, unchecked, and plain is true: only then can

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -70,10 +71,12 @@ func (d *document) timeIfAny(f field, t time.Time) {
 	}
 }
 
+// jsonIfAny leaves out the space around raw JSON, so that it decodes to what was
+// written.
 func (d *document) jsonIfAny(f field, text json.RawMessage) {
 	if text != nil {
 		d.name(f)
-		*d = append(*d, text...)
+		*d = append(*d, bytes.Trim(text, jsonSpace)...)
 	}
 }
 

@@ -147,7 +147,7 @@ func duplicateActive(pg *pgconn.PgError) error {
 
 // configuration recognises what a person has to mend; nil for anything else.
 func configuration(pg *pgconn.PgError) error {
-	problem, mend := pg.Message, ""
+	var mend string
 	switch pg.Code {
 	case stateNoSchema, stateNoTable, stateNoColumn, stateNoFunction:
 		mend = mendMigrate
@@ -160,7 +160,7 @@ func configuration(pg *pgconn.PgError) error {
 	default:
 		return nil
 	}
-	return &storage.ConfigurationError{Problem: problem, Mend: mend, Err: pg}
+	return &storage.ConfigurationError{Problem: pg.Message, Mend: mend, Err: pg}
 }
 
 // lostConnection is a connection that died before anything was committed on it:

@@ -14,7 +14,7 @@ import (
 // be as long as a channel's, so it is hashed.
 func channelName(schema string) string {
 	h := fnv.New128a()
-	h.Write([]byte(schema)) //nolint:errcheck // never fails
+	h.Write([]byte(schema))
 	return "runlane_" + hex.EncodeToString(h.Sum(nil))
 }
 
@@ -84,7 +84,7 @@ func (d *Driver) listenOnce(ctx context.Context, topics chan string) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		conn.Close(closing) //nolint:errcheck // the connection is of no use any more
+		conn.Close(closing)
 	}()
 	if _, err := conn.Exec(connecting, "LISTEN "+pgx.Identifier{d.channel}.Sanitize()); err != nil {
 		return err

@@ -154,7 +154,7 @@ func (s *session) End(ctx context.Context) {
 		defer cancel()
 		s.roundTrips++
 		if _, err := s.conn.Exec(cleanup, "ROLLBACK"); err != nil {
-			s.conn.Conn().Close(cleanup) //nolint:errcheck // the pool drops a closed connection
+			s.conn.Conn().Close(cleanup) // and the pool drops it
 		}
 	}
 	s.open = false

@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed4391e180/runlane/storage"
+)
+
+// lockMode is how a key is held. An exclusive lock includes a shared one.
+type lockMode uint8
+
+const (
+	shared lockMode = iota + 1
+	exclusive
+)
+
+// lockRequest is one key that an attempt wants to hold.
+type lockRequest struct {
+	key  storage.Key
+	mode lockMode
+}
+
+// lockTable holds the locks of keys, whether or not a record is stored under
+// them: what protects an absent record is the lock of its key. It is used under
+// the mutex of the driver.
+type lockTable map[storage.Key]*keyLock
+
+type keyLock struct {
+	holders map[*attempt]lockMode
+	queue   []*waiter // in the order of arrival
+}
+
+type waiter struct {
+	owner   *attempt
+	mode    lockMode
+	granted chan struct{}
+}
+
+// try takes a lock if that is possible at once. It does not overtake those who
+// wait, or a stream of readers could keep a writer waiting for ever.
+func (t lockTable) try(owner *attempt, key storage.Key, mode lockMode) bool {
+	if owner.held[key] >= mode {
+		return true
+	}
+	l := t[key]
+	if l == nil {
+		l = &keyLock{holders: map[*attempt]lockMode{}}
+		t[key] = l
+	}
+	if !l.compatible(owner, mode) || l.awaited(mode) {
+		return false
+	}
+	l.grant(owner, key, mode)
+	return true
+}
+
+// compatible reports whether the holders other than owner leave room for mode.
+func (l *keyLock) compatible(owner *attempt, mode lockMode) bool {
+	for holder, held := range l.holders {
+		if holder != owner && (held == exclusive || mode == exclusive) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *keyLock) awaited(mode lockMode) bool {
+	return slices.ContainsFunc(l.queue, func(w *waiter) bool { return w.mode == exclusive || mode == exclusive })
+}
+
+func (l *keyLock) grant(owner *attempt, key storage.Key, mode lockMode) {
+	l.holders[owner] = mode
+	owner.held[key] = mode
+}
+
+// enqueue puts the owner in line for a lock that try refused.
+func (t lockTable) enqueue(owner *attempt, key storage.Key, mode lockMode) *waiter {
+	w := &waiter{owner: owner, mode: mode, granted: make(chan struct{})}
+	t[key].queue = append(t[key].queue, w)
+	return w
+}
+
+// leave takes a waiter out of the line. It reports whether the lock had been
+// granted in the meantime.
+func (t lockTable) leave(key storage.Key, w *waiter) (granted bool) {
+	l := t[key]
+	at := slices.Index(l.queue, w)
+	if at < 0 {
+		return true
+	}
+	l.queue = slices.Delete(l.queue, at, at+1)
+	t.advance(key, l)
+	return false
+}
+
+// release gives back everything that the owner holds.
+func (t lockTable) release(owner *attempt) {
+	for key := range owner.held {
+		l := t[key]
+		delete(l.holders, owner)
+		t.advance(key, l)
+	}
+	owner.held = nil
+}
+
+// advance grants the lock to those in front of the line who can have it, and
+// forgets a lock that nobody holds or wants.
+func (t lockTable) advance(key storage.Key, l *keyLock) {
+	for len(l.queue) > 0 {
+		w := l.queue[0]
+		if !l.compatible(w.owner, w.mode) {
+			return
+		}
+		l.queue = l.queue[1:]
+		l.grant(w.owner, key, w.mode)
+		close(w.granted)
+	}
+	if len(l.holders) == 0 {
+		delete(t, key)
+	}
+}
+
+// wait takes the locks one after the other, waiting for each. Everybody who waits
+// does so in the order of the keys and before taking any other lock, so nobody
+// waits in a circle.
+func (a *attempt) wait(ctx context.Context, requests []lockRequest) error {
+	for _, r := range requests {
+		if err := a.waitFor(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attempt) waitFor(ctx context.Context, r lockRequest) error {
+	d := a.driver
+	d.mu.Lock()
+	if d.locks.try(a, r.key, r.mode) {
+		d.mu.Unlock()
+		return nil
+	}
+	w := d.locks.enqueue(a, r.key, r.mode)
+	d.mu.Unlock()
+
+	timer := time.NewTimer(d.cfg.LockTimeout)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-w.granted:
+		return nil
+	case <-timer.C:
+		err = &replay{reason: storage.ReasonLocked, key: r.key}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.locks.leave(r.key, w) {
+		return nil
+	}
+	return err
+}

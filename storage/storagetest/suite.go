@@ -1,0 +1,63 @@
+package storagetest
+
+import (
+	"testing"
+
+	"github.com/seed4391e180/runlane/storage"
+)
+
+// Open makes a new, empty store. It fails the test if it cannot. The suite closes
+// the store when the test ends; Open may register a clean-up of its own as well.
+type Open = func(t testing.TB) storage.Driver
+
+// Run proves a driver: one subtest for each topic, and in it one for each promise.
+func Run(t *testing.T, open Open) {
+	prove(t, open, func(test) bool { return true })
+}
+
+// RunSingle is Run without the tests that hold two transactions open at once, for a
+// driver that has only one connection.
+func RunSingle(t *testing.T, open Open) {
+	prove(t, open, func(c test) bool { return !c.twoOpen })
+}
+
+// topic is a part of the contract and what it promises.
+type topic struct {
+	name  string
+	tests []test
+}
+
+type test struct {
+	name    string
+	run     func(f *fixture)
+	twoOpen bool                         // it holds two transactions open at once
+	lacks   func(storage.Profile) string // what the profile does not promise; "" runs the test
+}
+
+func topics() []topic {
+	return []topic{
+		pointReads, assumptions, writes, misuse, callbackErrors, lifecycle,
+		conflicts, queries, exclusiveQueries, now, commitTimes, documents, input, wakes, opaque, singleton, operator, concurrency, model,
+	}
+}
+
+func prove(t *testing.T, open Open, wanted func(test) bool) {
+	for _, topic := range topics() {
+		t.Run(topic.name, func(t *testing.T) {
+			for _, c := range topic.tests {
+				if !wanted(c) {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					f := newFixture(t, open)
+					if c.lacks != nil {
+						if lack := c.lacks(f.store.Profile()); lack != "" {
+							t.Skip("the driver's profile does not promise " + lack)
+						}
+					}
+					c.run(f)
+				})
+			}
+		})
+	}
+}
