@@ -19,7 +19,7 @@ type attempt struct {
 	carried map[storage.Key]storage.Record  // locked by exclusive queries, not yet read
 	staged  map[storage.Key]*stage          // written keys
 	held    map[storage.Key]bool            // locks that the session holds; true: shared
-	blind   map[storage.Key]*storage.Record // replay only: what was found of keys that the attempt before created blindly; nil values are absent
+	blind   map[storage.Key]*storage.Record // replay only: what was found of the keys that the attempt before created
 	before  *attempt                        // the attempt that this one replays; nil for a first attempt
 	topics  []string
 	bytes   int // of staged documents
@@ -137,15 +137,21 @@ func (a *attempt) settle(ctx context.Context, err error) error {
 	return err
 }
 
-// validate checks the read set in one snapshot if it came from several.
+// validate checks in one snapshot what an attempt that writes nothing depends on:
+// the read set if it came from several snapshots, and the absence of what was
+// created blindly and deleted again.
 func (a *attempt) validate(ctx context.Context) error {
-	if a.separate < 2 || a.sealed {
-		return nil
-	}
 	plan := Plan{}
-	for key, r := range a.reads {
-		if !r.locked {
-			plan.Expect = append(plan.Expect, Expectation{Key: key, Version: r.rec.Version})
+	for key, s := range a.staged {
+		if s.blind && s.deleted {
+			plan.Expect = append(plan.Expect, Expectation{Key: key})
+		}
+	}
+	if !a.sealed && a.separate+len(plan.Expect) >= 2 {
+		for key, r := range a.reads {
+			if !r.locked {
+				plan.Expect = append(plan.Expect, Expectation{Key: key, Version: r.rec.Version})
+			}
 		}
 	}
 	if len(plan.Expect) == 0 {

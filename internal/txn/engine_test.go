@@ -94,6 +94,9 @@ func TestWhatACallbackAsksFor(t *testing.T) {
 			}
 			return tx.Create(ctx, record("other", "1"))
 		}, []string{"begin", "commit new:x other:x"}},
+		{"created and deleted again and nothing else: the absence is checked all the same", func(ctx context.Context, tx storage.Tx) error {
+			return errors.Join(tx.Create(ctx, record("new", "1")), tx.Delete(ctx, key("new")))
+		}, []string{"begin", "validate"}},
 		{"a hint alone is committed", func(_ context.Context, tx storage.Tx) error { return errors.Join(tx.Wake("q"), tx.Wake("q")) },
 			[]string{"begin", "commit"}},
 	}

@@ -34,16 +34,17 @@ func (a *attempt) Create(ctx context.Context, rec storage.Record) error {
 	return a.stage(rec, &stage{rec: rec, blind: blind})
 }
 
-// revisit makes sure that a replay does not create blindly again what the attempt
-// before created blindly: it reads all of those keys, once, under their locks.
+// revisit makes sure that a replay does not create blindly what the attempt before
+// created: it reads all of those keys, once, under the locks that
+// the replay began with. They may be read after Now as well, since they are locked.
 func (a *attempt) revisit(ctx context.Context, key storage.Key) error {
-	if a.before == nil || a.sealed || !a.before.createdBlindly(key) || a.staged[key] != nil || a.known(key) {
+	if a.before == nil || !a.before.created(key) || a.staged[key] != nil || a.known(key) {
 		return nil
 	}
 	if a.blind == nil {
 		var keys []storage.Key
-		for k, s := range a.before.staged {
-			if s.blind && !a.known(k) {
+		for k := range a.before.staged {
+			if a.before.created(k) && !a.known(k) {
 				keys = append(keys, k)
 			}
 		}
@@ -64,9 +65,10 @@ func (a *attempt) revisit(ctx context.Context, key storage.Key) error {
 	return nil
 }
 
-func (a *attempt) createdBlindly(key storage.Key) bool {
-	s := a.staged[key]
-	return s != nil && s.blind
+// created reports whether the attempt created key, blindly or after a revisit.
+func (a *attempt) created(key storage.Key) bool {
+	s, r := a.staged[key], a.reads[key]
+	return s != nil && (s.blind || r != nil && r.rec.Version.IsZero())
 }
 
 // Replace is [storage.Tx.Replace].
