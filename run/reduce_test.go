@@ -251,7 +251,7 @@ func TestReduceKeepsWhatCreatedSays(t *testing.T) {
 
 func TestReduceRefusesWhatDoesNotFit(t *testing.T) {
 	other := uuid.UUID{15: 99}
-	var noLease *run.Created
+	var nilCreated *run.Created
 	tests := []struct {
 		name   string
 		status run.Status
@@ -261,7 +261,7 @@ func TestReduceRefusesWhatDoesNotFit(t *testing.T) {
 	}{
 		{"no data", run.StatusQueued, "", func(e *run.Event) { e.Data = nil }, run.ReasonData},
 		{"a pointer to data", run.StatusQueued, "", func(e *run.Event) { e.Data = &run.Resumed{} }, run.ReasonData},
-		{"a nil pointer", run.StatusQueued, "", func(e *run.Event) { e.Data = noLease }, run.ReasonData},
+		{"a nil pointer", run.StatusQueued, "", func(e *run.Event) { e.Data = nilCreated }, run.ReasonData},
 		{"a forged type", run.StatusQueued, "", func(e *run.Event) { e.Data = struct{ run.Started }{} }, run.ReasonData},
 		{"a gap", run.StatusQueued, run.TypeCancelled, func(e *run.Event) { e.Sequence++ }, run.ReasonSequence},
 		{"a repetition", run.StatusQueued, run.TypeCancelled, func(e *run.Event) { e.Sequence-- }, run.ReasonSequence},
@@ -306,8 +306,7 @@ func TestReduceRefusesWhatDoesNotFit(t *testing.T) {
 			e := eventFor(typ, before)
 			tt.change(&e)
 			_, err := run.Reduce(before, expected, e)
-			wantRun := "r1"
-			wantRefusal(t, err, run.TransitionError{RunID: wantRun, Status: tt.status, Type: tt.typ, Reason: tt.reason})
+			wantRefusal(t, err, run.TransitionError{RunID: "r1", Status: tt.status, Type: tt.typ, Reason: tt.reason})
 		})
 	}
 }

@@ -105,14 +105,10 @@ func checkCreated(c *run.Created, times *commitTimes) error {
 			return err
 		}
 	}
-	if err := checkSourceValues(&c.Source); err != nil {
+	if err := checkSource(&c.Source); err != nil {
 		return err
 	}
-	return checkOptionalValues(&optionals{
-		idempotencyKey: c.IdempotencyKey, idempotencyTTL: c.IdempotencyTTL,
-		singletonKey: c.SingletonKey, concurrencyKey: c.ConcurrencyKey,
-		trace: c.Trace, metadata: c.Metadata,
-	})
+	return checkOptionals(optionals{c.IdempotencyKey, c.SingletonKey, c.ConcurrencyKey, c.IdempotencyTTL, c.Trace, c.Metadata})
 }
 
 // checkEventJSON checks the raw JSON of an event.

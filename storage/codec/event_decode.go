@@ -66,7 +66,7 @@ func decodeEvent(rec *storage.Record, brief bool) (e run.Event, ok bool) {
 		return e, false
 	}
 	var outer reader
-	if !outer.open(value, eventValueFields) || !outer.have.has(fieldEvent) {
+	if !outer.open(value, eventValueFields) {
 		return e, false
 	}
 	d := reader{later: rec.Later, brief: brief}

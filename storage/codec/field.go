@@ -63,8 +63,11 @@ const (
 	fieldReason
 	fieldKey
 
-	fieldCount // at most 64, the bits of a fieldSet
+	fieldCount
 )
+
+// A fieldSet has a bit for each field; this does not compile if there are more.
+const _ = uint(64 - fieldCount)
 
 var fieldNames = [fieldCount]string{
 	fieldCodec:            "codec",

@@ -52,6 +52,8 @@ func TestOpaqueEvents(t *testing.T) {
 		{"a run that is no text", "resumed", `"run_id":"order:123"`, `"run_id":123`, codec.Opaque},
 		{"another run", "resumed", `"run_id":"order:123"`, `"run_id":"order:124"`, codec.Canonical},
 		{"sequence 0", "resumed", `"sequence":3`, `"sequence":0`, codec.Opaque},
+		{"the last sequence", "resumed", `"sequence":3`, `"sequence":9223372036854775807`, codec.Canonical},
+		{"a sequence beyond 64 bits", "resumed", `"sequence":3`, `"sequence":9223372036854775808`, codec.Opaque},
 		{"no sequence", "resumed", `"sequence":3,`, ``, codec.Opaque},
 		{"another id", "resumed", eventID.String(), token.String(), codec.Opaque},
 		{"no id", "resumed", `"id":"` + eventID.String() + `",`, ``, codec.Opaque},

@@ -12,6 +12,7 @@ import (
 	"github.com/seed4391e180/runlane/run"
 	"github.com/seed4391e180/runlane/storage"
 	"github.com/seed4391e180/runlane/storage/codec"
+	"github.com/seed4391e180/runlane/storage/keys"
 )
 
 // replaceOnce replaces a part of a document that must be there exactly once.
@@ -96,6 +97,7 @@ func TestOpaqueRuns(t *testing.T) {
 		{"no queue", run.StatusQueued, `"queue":"emails",`, ``, codec.Opaque},
 		{"priority 0", run.StatusQueued, `"priority":3`, `"priority":0`, codec.Opaque},
 		{"priority 5", run.StatusQueued, `"priority":3`, `"priority":5`, codec.Opaque},
+		{"a priority with a leading zero", run.StatusQueued, `"priority":3`, `"priority":03`, codec.Opaque},
 		{"a priority that is text", run.StatusQueued, `"priority":3`, `"priority":"3"`, codec.Opaque},
 		{"an unknown status", run.StatusQueued, `"status":"queued"`, `"status":"paused"`, codec.Opaque},
 		{"an empty status", run.StatusQueued, `"status":"queued"`, `"status":""`, codec.Opaque},
@@ -231,8 +233,24 @@ func TestTombstones(t *testing.T) {
 			checkRunKind(t, rec, codec.Opaque)
 		})
 	}
+	rec.Document = replaceOnce(t, whole, `"prod"`, `"pr:od"`)
+	if rec.Key.Partition, err = keys.String("pr:od"); err != nil {
+		t.Fatal(err)
+	}
+	checkRunKind(t, rec, codec.Opaque)
 	_, err = codec.EncodeTombstone("prod:", "r")
 	wantInputError(t, err, storage.ErrInvalidKey, "environment")
 	_, err = codec.EncodeTombstone("prod", "")
 	wantInputError(t, err, storage.ErrInvalidKey, "run_id")
+}
+
+// Raw JSON shares the document's bytes, but appending to it must not write there.
+func TestAppendingToAPayloadLeavesTheDocumentAlone(t *testing.T) {
+	rec := mustRun(t, sampleRun(run.StatusQueued))
+	before := bytes.Clone(rec.Document)
+	r, _ := codec.DecodeRun(rec)
+	_ = append(r.Payload, "xx"...)
+	if !bytes.Equal(rec.Document, before) {
+		t.Errorf("the document has become %s", rec.Document)
+	}
 }

@@ -14,19 +14,29 @@ import (
 // checkRun checks everything that makes a run canonical, except that its raw JSON
 // is JSON. Both directions use it, so that what decodes can be encoded again. The
 // result collects the times that are relative to the commit.
-func checkRun(r *run.Run) (commitTimes, error) {
-	var times commitTimes
-	for _, check := range []func(*run.Run, *commitTimes) error{
-		checkIdentity, checkProgress, checkTimes, checkLease, checkSource, checkOptionals, checkOutcome,
-	} {
-		if err := check(r, &times); err != nil {
-			return commitTimes{}, err
-		}
+func checkRun(r *run.Run) (times commitTimes, err error) {
+	if err = checkIdentity(r); err != nil {
+		return times, err
 	}
-	return times, nil
+	if err = checkProgress(r); err != nil {
+		return times, err
+	}
+	if err = checkTimes(r, &times); err != nil {
+		return times, err
+	}
+	if err = checkLease(r, &times); err != nil {
+		return times, err
+	}
+	if err = checkSource(&r.Source); err != nil {
+		return times, err
+	}
+	if err = checkOptionals(optionalsOf(r)); err != nil {
+		return times, err
+	}
+	return times, checkOutcome(r)
 }
 
-func checkIdentity(r *run.Run, _ *commitTimes) error {
+func checkIdentity(r *run.Run) error {
 	if err := checkName(fieldEnvironment, r.Environment); err != nil {
 		return err
 	}
@@ -51,7 +61,7 @@ func checkPriority(p int) error {
 
 // checkProgress checks status, sequence and counters. What it says of the
 // counters holds after every history that the reducer accepts.
-func checkProgress(r *run.Run, _ *commitTimes) error {
+func checkProgress(r *run.Run) error {
 	switch {
 	case !r.Status.Valid():
 		return invalid(fieldStatus, "is none of the statuses")
@@ -121,9 +131,7 @@ func checkLeaseValues(l *run.Lease, times *commitTimes) error {
 	return times.check(fieldLeaseExpires, l.Expires)
 }
 
-func checkSource(r *run.Run, _ *commitTimes) error { return checkSourceValues(&r.Source) }
-
-func checkSourceValues(s *run.Source) error {
+func checkSource(s *run.Source) error {
 	if !s.Type.Valid() {
 		return invalid(fieldSourceType, "is none of the sources")
 	}
@@ -140,14 +148,6 @@ func checkSourceValues(s *run.Source) error {
 	return checkOptional(fieldSchedule, s.Schedule)
 }
 
-func checkOptionals(r *run.Run, _ *commitTimes) error {
-	return checkOptionalValues(&optionals{
-		idempotencyKey: r.IdempotencyKey, idempotencyTTL: r.IdempotencyTTL,
-		singletonKey: r.SingletonKey, concurrencyKey: r.ConcurrencyKey,
-		trace: r.Trace, metadata: r.Metadata,
-	})
-}
-
 // optionals is what a run and its Created event have in common.
 type optionals struct {
 	idempotencyKey, singletonKey, concurrencyKey string
@@ -155,7 +155,11 @@ type optionals struct {
 	trace, metadata                              map[string]string
 }
 
-func checkOptionalValues(o *optionals) error {
+func optionalsOf(r *run.Run) optionals {
+	return optionals{r.IdempotencyKey, r.SingletonKey, r.ConcurrencyKey, r.IdempotencyTTL, r.Trace, r.Metadata}
+}
+
+func checkOptionals(o optionals) error {
 	if err := checkOptional(fieldIdempotencyKey, o.idempotencyKey); err != nil {
 		return err
 	}
@@ -188,7 +192,7 @@ func checkMap(f field, m map[string]string) error {
 	return nil
 }
 
-func checkOutcome(r *run.Run, _ *commitTimes) error {
+func checkOutcome(r *run.Run) error {
 	switch {
 	case (r.WaitingFor != "") != (r.Status == run.StatusWaiting):
 		return invalid(fieldWaitingFor, "is there although the run does not wait, or missing although it does")

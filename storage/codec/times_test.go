@@ -115,6 +115,15 @@ func TestMarksNeedALegalLater(t *testing.T) {
 			t.Errorf("with Later %v the document is %s, not %s", later, kind, want)
 		}
 	}
+	rec.Later = time.Second + 999*time.Nanosecond
+	if r, _ := codec.DecodeRun(rec); !r.Due.Equal(run.AtCommit.Add(time.Second)) {
+		t.Errorf("with Later %v the run is due at %v", rec.Later, r.Due)
+	}
+	owner := mustIdempotencyOwner(t, sampleIdempotencyOwners()["idempotency_owner_later"])
+	owner.Later = -time.Microsecond // which leads to the zero time
+	if o, kind := codec.DecodeIdempotencyOwner(owner); kind != codec.Opaque {
+		t.Errorf("with Later %v the document is %s: %+v", owner.Later, kind, o)
+	}
 }
 
 func TestTextsThatAreNoTimes(t *testing.T) {
@@ -126,6 +135,8 @@ func TestTextsThatAreNoTimes(t *testing.T) {
 		"9999-12-31T23:59:59.999999Z":       codec.Canonical,
 		"1970-01-01T00:00:00.000000Z":       codec.Canonical,
 		"2030-05-06T07:08:09.12345\\u0036Z": codec.Canonical,
+		"0001-01-01T00:00:00.000001Z":       codec.Opaque, // what stands for the commit in Go
+		"0001-01-01T00:00:01.000001Z":       codec.Opaque,
 		"1969-12-31T23:59:59.999999Z":       codec.Opaque,
 		"2030-02-29T00:00:00.000000Z":       codec.Opaque,
 		"2100-02-29T00:00:00.000000Z":       codec.Opaque,
