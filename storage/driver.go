@@ -31,9 +31,9 @@ type Profile struct {
 type Listener interface {
 	// Listen calls hint with the topic of each wake until ctx ends, then returns
 	// ctx.Err(). Hints are best effort: one may be lost, repeated or sent by somebody
-	// else. After every moment in which hints may have been lost (at the start, after
-	// a lost connection, when hint was too slow) hint is called with "": poll
-	// everything once. hint is called by one goroutine at a time and must not block.
+	// else. After every moment in which hints may have been lost (when listening has
+	// begun, after a lost connection, when hint was too slow) hint is called with "":
+	// poll everything once. hint is called by one goroutine at a time and must not block.
 	Listen(ctx context.Context, hint func(topic string)) error
 }
 

@@ -42,7 +42,6 @@ func (d *Driver) Listen(ctx context.Context, hint func(topic string)) error {
 
 	topics := make(chan string, hintBuffer)
 	go d.receive(ctx, topics)
-	hint("")
 	for topic := range topics {
 		hint(topic)
 	}
@@ -86,6 +85,8 @@ func (d *Driver) listenOnce(ctx context.Context, topics chan string) error {
 		defer cancel()
 		conn.Close(closing)
 	}()
+	// Only once the server has agreed to listen is a poll of everything worth anything:
+	// what is sent from now on arrives.
 	if _, err := conn.Exec(connecting, "LISTEN "+pgx.Identifier{d.channel}.Sanitize()); err != nil {
 		return err
 	}
