@@ -51,7 +51,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 }
 
 func TestProcessKilledDuringTheStartLeavesNothing(t *testing.T) {
-	for _, file := range []string{lockName, watchdogName, dataDir, serverLog, "data/postmaster.pid"} {
+	for _, file := range []string{lockName, dataDir, "data/postmaster.pid"} {
 		h := startHelper(t, helpSession, local)
 		o, err := sessionOrder(os.Getpid(), "")
 		require.NoError(t, err)
