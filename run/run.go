@@ -61,6 +61,10 @@ type Lease struct {
 	Worker  string
 	Attempt int // 1 for the first lease of a run
 	Expires time.Time
+	// Duration is how long the lease was granted for, and is renewed for; positive,
+	// in whole microseconds. Whoever looks for expired leases may find one up to one
+	// Duration late.
+	Duration time.Duration
 }
 
 // Source says what made a run.

@@ -21,7 +21,7 @@ func benchRun() run.Run {
 		Status: run.StatusRunning, Sequence: 2, MaxAttempts: 5, Attempts: 1, Created: at, Updated: at.Add(time.Second),
 		Lease: &run.Lease{
 			Token: uuid.MustParse("018f4e2a-7c1b-4def-8a90-1234567890ab"), Worker: "worker-7f9c-12",
-			Attempt: 1, Expires: at.Add(30 * time.Second),
+			Attempt: 1, Expires: at.Add(30 * time.Second), Duration: 30 * time.Second,
 		},
 		Source: run.Source{Type: run.SourceTrigger}, IdempotencyKey: "order:123", IdempotencyTTL: 30 * 24 * time.Hour,
 		Trace: map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},

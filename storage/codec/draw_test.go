@@ -151,7 +151,7 @@ func drawSource(t *rapid.T) run.Source {
 }
 
 func drawLease(t *rapid.T, attempt int, later time.Duration) run.Lease {
-	return run.Lease{Token: drawUUID(t, "token"), Worker: drawText(t, "worker"), Attempt: attempt, Expires: drawTime(t, "expires", later)}
+	return run.Lease{Token: drawUUID(t, "token"), Worker: drawText(t, "worker"), Attempt: attempt, Expires: drawTime(t, "expires", later), Duration: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "duration")) * time.Microsecond}
 }
 
 // drawRun draws any run that histories lead to.

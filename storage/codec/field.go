@@ -38,6 +38,7 @@ const (
 	fieldLeaseWorker
 	fieldLeaseAttempt
 	fieldLeaseExpires
+	fieldLeaseDuration
 
 	fieldSourceType
 	fieldSourceRun
@@ -98,6 +99,7 @@ var fieldNames = [fieldCount]string{
 	fieldLeaseWorker:      "lease_worker",
 	fieldLeaseAttempt:     "lease_attempt",
 	fieldLeaseExpires:     "lease_expires_at",
+	fieldLeaseDuration:    "lease_duration_ns",
 	fieldSourceType:       "source_type",
 	fieldSourceRun:        "source_run_id",
 	fieldSchedule:         "schedule_id",

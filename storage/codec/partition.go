@@ -3,6 +3,7 @@ package codec
 import (
 	"time"
 
+	"github.com/seed4391e180/runlane/run"
 	"github.com/seed4391e180/runlane/storage/keys"
 )
 
@@ -52,19 +53,16 @@ func ObservationsPartition(env, stream string) (string, error) {
 // SequenceSort is the sort value of an event in RunEventsBySequence.
 func SequenceSort(sequence int64) string { return keys.EncodeInt(sequence) }
 
-// LeaseQuantum is what RunsByLeaseExpiry rounds expiries up to. A heartbeat that
-// stays within the quantum leaves the index entry as it is; an expired lease is
-// found up to one quantum late, and never early.
-const LeaseQuantum = 10 * time.Second
-
-// leaseSort places an expiry in RunsByLeaseExpiry. One that is relative to the
-// commit stays as exact as it is: nobody can round what nobody knows.
-func leaseSort(expires time.Time) (string, error) {
-	const quantum = int64(LeaseQuantum / time.Microsecond)
-	if _, relative := afterCommit(expires); relative {
-		return sortTime(expires)
+// leaseSort places an expiry in RunsByLeaseExpiry, rounded up to a multiple of the
+// lease's duration. Heartbeats come several times in a lease, so most of them leave
+// the index entry as it is; an expired lease is found up to one duration late, and
+// never early. An expiry that is relative to the commit stays as exact as it is:
+// nobody can round what nobody knows.
+func leaseSort(l *run.Lease) (string, error) {
+	if _, relative := afterCommit(l.Expires); relative {
+		return sortTime(l.Expires)
 	}
-	us := expires.UnixMicro()
+	us, quantum := l.Expires.UnixMicro(), l.Duration.Microseconds()
 	if rest := us % quantum; rest != 0 {
 		us += quantum - rest
 	}

@@ -304,10 +304,11 @@ func (r *reader) source() run.Source {
 
 func (r *reader) lease() run.Lease {
 	return run.Lease{
-		Token:   r.uuid(fieldLeaseToken),
-		Worker:  r.text(fieldLeaseWorker),
-		Attempt: r.int(fieldLeaseAttempt),
-		Expires: r.time(fieldLeaseExpires),
+		Token:    r.uuid(fieldLeaseToken),
+		Worker:   r.text(fieldLeaseWorker),
+		Attempt:  r.int(fieldLeaseAttempt),
+		Expires:  r.time(fieldLeaseExpires),
+		Duration: time.Duration(r.int64(fieldLeaseDuration)),
 	}
 }
 

@@ -60,6 +60,8 @@ func TestEncodeRunRefuses(t *testing.T) {
 			r.Lease.Attempt, r.Attempts, r.Failures, r.Retries, r.Releases = 0, 0, 0, 0, 0
 		}, storage.ErrInvalidDocument},
 		{"lease_expires_at", run.StatusRunning, func(r *run.Run) { r.Lease.Expires = time.Time{} }, storage.ErrInvalidDocument},
+		{"lease_duration_ns", run.StatusRunning, func(r *run.Run) { r.Lease.Duration = 0 }, storage.ErrInvalidDocument},
+		{"lease_duration_ns", run.StatusRunning, func(r *run.Run) { r.Lease.Duration++ }, storage.ErrInvalidDocument},
 		{"source_type", run.StatusQueued, func(r *run.Run) { r.Source.Type = "cron" }, storage.ErrInvalidDocument},
 		{"source_run_id", run.StatusQueued, func(r *run.Run) { r.Source.Type = run.SourceTrigger }, storage.ErrInvalidDocument},
 		{"source_run_id", run.StatusQueued, func(r *run.Run) { r.Source.RunID = "" }, storage.ErrInvalidDocument},

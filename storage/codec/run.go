@@ -65,7 +65,7 @@ func runEntry(r *run.Run, key storage.Key) (e storage.Entry, err error) {
 		}
 	case r.Status.Leased():
 		e.Index, e.Partition = storage.RunsByLeaseExpiry, key.Partition
-		e.Sort, err = leaseSort(r.Lease.Expires)
+		e.Sort, err = leaseSort(r.Lease)
 	case r.Status == run.StatusWaiting:
 		e.Index = storage.RunsWaitingForCompletion
 		if e.Partition, err = WaitingPartition(r.Environment, r.WaitingFor); err == nil {

@@ -128,6 +128,9 @@ func checkLeaseValues(l *run.Lease, times *commitTimes) error {
 	if err := checkText(fieldLeaseWorker, l.Worker); err != nil {
 		return err
 	}
+	if l.Duration < time.Microsecond || l.Duration%time.Microsecond != 0 {
+		return invalid(fieldLeaseDuration, "is not a positive number of whole microseconds")
+	}
 	return times.check(fieldLeaseExpires, l.Expires)
 }
 

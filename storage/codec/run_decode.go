@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	leaseFields    = fields(fieldLeaseToken, fieldLeaseWorker, fieldLeaseAttempt, fieldLeaseExpires)
+	leaseFields    = fields(fieldLeaseToken, fieldLeaseWorker, fieldLeaseAttempt, fieldLeaseExpires, fieldLeaseDuration)
 	failureFields  = fields(fieldFailureCode, fieldFailureMessage, fieldFailureRetryable, fieldFailureDetail)
 	creationFields = fields(fieldTask, fieldQueue, fieldPriority, fieldMaxAttempts, fieldSourceType, fieldSourceRun,
 		fieldSchedule, fieldIdempotencyKey, fieldIdempotencyTTL, fieldSingletonKey, fieldConcurrencyKey, fieldTrace,

@@ -37,7 +37,7 @@ func sampleRun(s run.Status) run.Run {
 	case s.Runnable():
 		r.Due = at(90)
 	case s.Leased():
-		r.Lease = &run.Lease{Token: token, Worker: "w:1", Attempt: 5, Expires: at(90)}
+		r.Lease = &run.Lease{Token: token, Worker: "w:1", Attempt: 5, Expires: at(90), Duration: 30 * time.Second}
 	case s.Terminal():
 		r.Finished = at(60)
 	default:
@@ -64,7 +64,7 @@ func smallRun() run.Run {
 // those without.
 func sampleEvents() map[string]run.Event {
 	failure := run.Failure{Code: "error", Message: "no", Retryable: true, Detail: "why"}
-	lease := run.Lease{Token: token, Worker: "w:1", Attempt: 5, Expires: at(90)}
+	lease := run.Lease{Token: token, Worker: "w:1", Attempt: 5, Expires: at(90), Duration: 30 * time.Second}
 	data := map[string]run.EventData{
 		"created": run.Created{
 			Task: "emails.welcome", Queue: "emails", Priority: 3, Payload: json.RawMessage(`{"n":1e2}`), RunAt: at(90),

@@ -171,19 +171,19 @@ func TestTextsThatAreNoTimes(t *testing.T) {
 	}
 }
 
-func TestLeaseExpiriesAreRoundedUpToAQuantum(t *testing.T) {
+func TestLeaseExpiriesAreRoundedUpToTheLeaseDuration(t *testing.T) {
 	whole := time.Date(2030, 5, 6, 7, 8, 10, 0, time.UTC)
 	for expires, want := range map[time.Time]time.Time{
 		whole:                        whole,
 		whole.Add(999):               whole,
-		whole.Add(time.Microsecond):  whole.Add(codec.LeaseQuantum),
-		whole.Add(9 * time.Second):   whole.Add(codec.LeaseQuantum),
-		whole.Add(10 * time.Second):  whole.Add(codec.LeaseQuantum),
+		whole.Add(time.Microsecond):  whole.Add(10 * time.Second),
+		whole.Add(9 * time.Second):   whole.Add(10 * time.Second),
+		whole.Add(10 * time.Second):  whole.Add(10 * time.Second),
 		whole.Add(-time.Microsecond): whole,
 		time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC): time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
 		r := sampleRun(run.StatusRunning)
-		r.Lease.Expires = expires
+		r.Lease.Expires, r.Lease.Duration = expires, 10*time.Second
 		rec := mustRun(t, r)
 		if sort, _ := keys.EncodeTime(want); rec.Entries[0].Sort != sort {
 			got, _ := keys.DecodeTime(rec.Entries[0].Sort)

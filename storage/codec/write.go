@@ -101,6 +101,7 @@ func (d *document) lease(l *run.Lease) {
 	d.text(fieldLeaseWorker, l.Worker)
 	d.int(fieldLeaseAttempt, int64(l.Attempt))
 	d.time(fieldLeaseExpires, l.Expires)
+	d.int(fieldLeaseDuration, int64(l.Duration))
 }
 
 func (d *document) source(s *run.Source) {

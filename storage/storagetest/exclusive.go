@@ -22,6 +22,7 @@ var exclusiveQueries = topic{"ExclusiveQueries", []test{
 	{name: "StagedWritesWin", run: stagedWritesWin},
 	{name: "TwoVersionsMakeItStale", run: twoVersionsMakeItStale},
 	{name: "TheTimeIsNow", run: theTimeOfAnExclusivePageIsNow},
+	{name: "AReadAfterThePageIsChecked", run: aReadAfterThePageIsChecked, twoOpen: true},
 	{name: "AgainInOneTransaction", run: exclusiveAgainInOneTransaction},
 }}
 
@@ -253,7 +254,12 @@ func theTimeOfAnExclusivePageIsNow(f *fixture) {
 		})
 		assert.Equal(f, 1, commit.Attempts)
 	}
-	// After another read the page's time is too early: the read has yet to be locked.
+}
+
+// aReadAfterThePageIsChecked: after another read the page's time is too early to be
+// now, since that read has yet to be locked.
+func aReadAfterThePageIsChecked(f *fixture) {
+	q := f.queue(2)
 	commit := f.transact(func(c *call) {
 		page := c.query(q)
 		c.get(slot("y"))

@@ -47,9 +47,9 @@ func (m *session) predict(s step, saw string) []string {
 	key := s.keys[0]
 	switch s.do {
 	case "get", "getReadOnly", "assume", "assumeOld", "assumeAbsent":
-		return []string{m.read(s.keys[:1], s.do == "getReadOnly")}
+		return m.read(s.keys[:1], s.do == "getReadOnly", saw)
 	case "getMany":
-		return []string{m.read(s.keys, false)}
+		return m.read(s.keys, false, saw)
 	case "peek":
 		var all []string
 		for _, key := range s.keys {
@@ -70,10 +70,11 @@ func (m *session) predict(s step, saw string) []string {
 	return []string{"ok"}
 }
 
-func (m *session) read(keys []int, readOnly bool) string {
+func (m *session) read(keys []int, readOnly bool, saw string) []string {
 	for _, key := range keys {
-		if m.sealed && !m.known(key) {
-			return "sealed"
+		// Being refused as present may count as having been read.
+		if m.sealed && !m.known(key) && (!m.keys[key].refused || saw == "sealed") {
+			return []string{"sealed"}
 		}
 	}
 	var all []string
@@ -83,7 +84,7 @@ func (m *session) read(keys []int, readOnly bool) string {
 		k.readOnly = k.readOnly || readOnly && !k.written
 		all = append(all, m.current(key).String())
 	}
-	return strings.Join(all, " ")
+	return []string{strings.Join(all, " ")}
 }
 
 func (m *session) create(key int, c content, saw string) []string {
@@ -116,7 +117,7 @@ func (m *session) overwrite(key int, c content, saw string) []string {
 	case k.readOnly:
 		return []string{"read only"}
 	case !m.known(key) && k.refused && saw == "ok":
-		// Being refused as present may count as having read it.
+		// As above.
 	case !m.known(key), m.current(key).n == 0:
 		return []string{"not read"}
 	}

@@ -14,10 +14,11 @@ var now = topic{"Now", []test{
 	{name: "SealsTheReadSet", run: nowSealsTheReadSet},
 	{name: "ChecksWhatWasRead", run: nowChecksWhatWasRead},
 	{name: "ChecksBlindCreates", run: nowChecksBlindCreates},
-	{name: "ComesAfterTheLocks", run: nowComesAfterTheLocks, twoOpen: true},
+	{name: "ComesAfterTheLocks", run: nowComesAfterTheLocks, twoOpen: true, lacks: lacksClock},
 	{name: "HoldsWhatItLocked", run: nowHoldsWhatItLocked, twoOpen: true},
+	{name: "KeepsReadersFromWhatIsWritten", run: nowKeepsReadersFromWhatIsWritten, twoOpen: true},
 	{name: "SharesReadOnlyKeys", run: nowSharesReadOnlyKeys, twoOpen: true},
-	{name: "IsBeforeTheCommit", run: nowIsBeforeTheCommit},
+	{name: "IsBeforeTheCommit", run: nowIsBeforeTheCommit, lacks: lacksClock},
 }}
 
 func nowIsOneTime(f *fixture) {
@@ -173,6 +174,41 @@ func nowHoldsWhatItLocked(f *fixture) {
 	writer.commits()
 	f.holds(key, `{"n":20}`)
 	f.holds(absent, `{"n":7}`)
+}
+
+// nowKeepsReadersFromWhatIsWritten: a reader cannot seal what somebody else has sealed
+// to write it; if it could, its own commit would find the key changed after Now.
+func nowKeepsReadersFromWhatIsWritten(f *fixture) {
+	for name, mode := range map[string][]storage.ReadMode{"plain": nil, "read only": {storage.ReadOnly}} {
+		key := slot(name)
+		f.put(number(key, 1))
+		sealed, read := make(signal), make(signal)
+		sealedReads := 0
+		reader := f.start(func(c *call) {
+			if c.attempt == 1 {
+				sealed.wait(c)
+			}
+			n := c.number(key, mode...)
+			if c.attempt == 1 {
+				close(read)
+			}
+			c.now()
+			sealedReads++
+			c.create(number(slot("seen "+name), n))
+		})
+		commit := f.transact(func(c *call) {
+			c.add(key, 1)
+			c.now()
+			if c.attempt == 1 {
+				close(sealed)
+				read.wait(c)
+			}
+		})
+		assert.Equal(f, 1, commit.Attempts, name)
+		reader.commits()
+		assert.Equal(f, 1, sealedReads, "%s: what was sealed changed all the same", name)
+		f.holds(slot("seen "+name), `{"n":2}`)
+	}
 }
 
 func nowSharesReadOnlyKeys(f *fixture) {

@@ -24,13 +24,8 @@ var queries = topic{"Queries", []test{
 	{name: "ServerNow", run: serverNow},
 	{name: "StagedWritesAreNotSeen", run: stagedWritesAreNotSeen},
 	{name: "CandidatesAreNoDependencies", run: candidatesAreNoDependencies},
-	{name: "WhatCommittedIsSeen", run: whatCommittedIsSeen, lacks: func(p storage.Profile) string {
-		if p.StrongIndexes {
-			return ""
-		}
-		return "strong indexes"
-	}},
-	{name: "PagesHaveATime", run: pagesHaveATime},
+	{name: "WhatCommittedIsSeen", run: whatCommittedIsSeen, lacks: lacksIndexes},
+	{name: "PagesHaveATime", run: pagesHaveATime, lacks: lacksClock},
 }}
 
 // indexed is a record with one entry.

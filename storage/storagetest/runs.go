@@ -27,7 +27,7 @@ func sampleRun(id string, status run.Status) run.Run {
 		r.Due = epoch
 	case status.Leased():
 		r.Attempts = 1
-		r.Lease = &run.Lease{Token: numbered(1), Worker: "worker", Attempt: 1, Expires: epoch.Add(time.Minute)}
+		r.Lease = &run.Lease{Token: numbered(1), Worker: "worker", Attempt: 1, Expires: epoch.Add(time.Minute), Duration: time.Minute}
 	case status.Terminal():
 		r.Finished = epoch
 	case status == run.StatusWaiting:

@@ -34,6 +34,22 @@ type test struct {
 	lacks   func(storage.Profile) string // what the profile does not promise; "" runs the test
 }
 
+// lacksClock is for tests of what only one clock for all can promise.
+func lacksClock(p storage.Profile) string {
+	if p.AuthoritativeClock {
+		return ""
+	}
+	return "a clock that all processes share"
+}
+
+// lacksIndexes is for tests of what an index sees at once.
+func lacksIndexes(p storage.Profile) string {
+	if p.StrongIndexes {
+		return ""
+	}
+	return "strong indexes"
+}
+
 func topics() []topic {
 	return []topic{
 		pointReads, assumptions, writes, misuse, callbackErrors, lifecycle,

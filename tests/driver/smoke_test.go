@@ -82,7 +82,7 @@ func TestSmoke(t *testing.T) {
 		require.NoError(t, err)
 		r, kind := codec.DecodeRun(page.Records[0])
 		require.Equal(t, codec.Canonical, kind)
-		event := run.Event{ID: uuid.New(), Environment: "prod", RunID: "r1", Sequence: 2, At: now, Data: run.Started{Lease: run.Lease{Token: uuid.New(), Worker: "w", Attempt: 1, Expires: now.Add(time.Minute)}}}
+		event := run.Event{ID: uuid.New(), Environment: "prod", RunID: "r1", Sequence: 2, At: now, Data: run.Started{Lease: run.Lease{Token: uuid.New(), Worker: "w", Attempt: 1, Expires: now.Add(time.Minute), Duration: time.Minute}}}
 		r, err = run.Reduce(&r, 2, event)
 		require.NoError(t, err)
 		rec, err := codec.EncodeRun(r)
