@@ -79,6 +79,7 @@ func TestApplyLeavesTheSessionAsItWas(t *testing.T) {
 	conn := empty(t)
 	exec(t, conn, "SET search_path = 'somewhere'; SET lock_timeout = '7s'; SET statement_timeout = '1min'; SET default_transaction_isolation = 'serializable'")
 	apply(t, conn, three.fs(t))
+	require.Equal(t, 1, value[int](t, conn, "SELECT count(*) FROM pg_prepared_statements"), "the runner prepared more than this query, which a pooler would not forgive")
 	for name, want := range map[string]string{
 		"search_path": "somewhere", "lock_timeout": "7s", "statement_timeout": "1min", "default_transaction_isolation": "serializable",
 	} {
@@ -177,11 +178,25 @@ func TestKilledRunnerLeavesNothing(t *testing.T) {
 		}})
 		done <- err
 	}()
-	<-started
+	select {
+	case <-started:
+	case err := <-done:
+		require.NoError(t, err, "the runner ended by itself")
+	}
 	exec(t, other, "SELECT pg_terminate_backend(%d)", pid)
 	require.Error(t, <-done)
 	require.Empty(t, objects(t, other))
 	apply(t, other, three.fs(t))
+}
+
+func TestPanickingProgressLeavesNothing(t *testing.T) {
+	conn := empty(t)
+	require.Panics(t, func() {
+		_, _ = migrations.Apply(t.Context(), conn, migrations.Options{Progress: func(migrations.Event) { panic("out") }})
+	})
+	require.Equal(t, byte('I'), conn.PgConn().TxStatus())
+	require.Empty(t, objects(t, conn))
+	apply(t, again(t, conn), three.fs(t))
 }
 
 func TestCancelledRunnerLeavesNothing(t *testing.T) {

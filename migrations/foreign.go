@@ -51,7 +51,7 @@ type contents struct {
 }
 
 func (r *runner) contents(ctx context.Context, tx pgx.Tx) (contents, error) {
-	rows, err := tx.Query(ctx, listObjects, r.schema)
+	rows, err := tx.Query(ctx, listObjects, r.mode, r.schema)
 	if err != nil {
 		return contents{}, r.wrap(err, "", "list the schema", "")
 	}

@@ -37,6 +37,12 @@ func empty(t *testing.T) *pgx.Conn {
 	return connect(t, pgtest.New(t, pgtest.Empty()).URL)
 }
 
+// reset takes away what a test made in a database that others have used.
+func reset(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	exec(t, conn, "DROP SCHEMA IF EXISTS runlane CASCADE")
+}
+
 // again opens another session on the same database.
 func again(t *testing.T, conn *pgx.Conn) *pgx.Conn {
 	t.Helper()
@@ -81,7 +87,7 @@ func (f files) without(name string) files {
 var three = files{
 	"1_one.sql":   "-- Create \"one\".\nCREATE TABLE \"runlane_one\" (\"id\" bigint);\nCREATE INDEX \"runlane_one_id\" ON \"runlane_one\" (\"id\");\n",
 	"2_two.sql":   "CREATE TABLE \"runlane_two\" (\"id\" bigint);\n",
-	"3_three.sql": "CREATE FUNCTION \"runlane_three\"() RETURNS text LANGUAGE plpgsql AS $$ BEGIN; RETURN ';'; END $$;\nCREATE TABLE \"runlane_three\" (\"id\" bigint);\n",
+	"3_three.sql": "CREATE FUNCTION \"runlane_three\"() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN ';'; END $$;\nCREATE TABLE \"runlane_three\" (\"id\" bigint);\n",
 }
 
 func apply(t *testing.T, conn *pgx.Conn, dir fs.FS) migrations.Result {

@@ -52,8 +52,8 @@ type revision struct {
 	operator             string
 }
 
-func readRevisions(ctx context.Context, tx pgx.Tx) ([]revision, error) {
-	rows, err := tx.Query(ctx, readLedger)
+func (r *runner) readRevisions(ctx context.Context, tx pgx.Tx) ([]revision, error) {
+	rows, err := tx.Query(ctx, readLedger, r.mode)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func readRevisions(ctx context.Context, tx pgx.Tx) ([]revision, error) {
 
 // writeRevision records a file whose statements have all run. The empty and null
 // texts are what the CLI leaves in a complete row.
-func writeRevision(ctx context.Context, tx pgx.Tx, m migration, at time.Time, took time.Duration) error {
+func (r *runner) writeRevision(ctx context.Context, tx pgx.Tx, m migration, at time.Time, took time.Duration) error {
 	total := int64(m.Statements)
-	_, err := tx.Exec(ctx, insertRevision, m.Version, m.description, int64(migrate.RevisionTypeExecute),
+	_, err := tx.Exec(ctx, insertRevision, r.mode, m.Version, m.description, int64(migrate.RevisionTypeExecute),
 		total, total, at, int64(took), m.hash, operator)
 	return err
 }

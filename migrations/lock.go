@@ -36,7 +36,9 @@ const (
 	cleanupTimeout = 5 * time.Second
 )
 
-// beginLocked opens the migration transaction with both locks held.
+// beginLocked opens the migration transaction with both locks held. It returns no
+// transaction if there turns out to be nothing to do: then the locks are not
+// needed, and many runners that start together need not take turns.
 //
 // It tries instead of waiting, each time in a transaction of its own. A runner
 // that waits inside a statement holds a snapshot, for which CREATE INDEX
@@ -45,12 +47,15 @@ const (
 func (r *runner) beginLocked(ctx context.Context) (pgx.Tx, error) {
 	deadline := time.Now().Add(r.lockWait)
 	for waiting := false; ; waiting = true {
+		if done, err := r.settled(ctx); done || err != nil {
+			return nil, err
+		}
 		tx, err := r.tryLocked(ctx)
 		if tx != nil || err != nil {
 			return tx, err
 		}
-		pause := lockPoll + rand.N(lockPoll)
-		if time.Now().Add(pause).After(deadline) {
+		left := time.Until(deadline)
+		if left <= 0 {
 			return nil, r.lockedError(ctx)
 		}
 		if !waiting {
@@ -59,7 +64,7 @@ func (r *runner) beginLocked(ctx context.Context) (pgx.Tx, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(min(left, lockPoll+rand.N(lockPoll))):
 		}
 	}
 }
@@ -71,20 +76,20 @@ func (r *runner) tryLocked(ctx context.Context) (pgx.Tx, error) {
 		return nil, r.wrap(err, "", "begin", "")
 	}
 	var locked bool
-	if err := tx.QueryRow(ctx, tryLocks, r.schema).Scan(&locked); err != nil {
-		return nil, errors.Join(r.wrap(err, "", "take the migration lock", ""), rollback(ctx, tx))
+	if err := tx.QueryRow(ctx, tryLocks, r.mode, r.schema).Scan(&locked); err != nil {
+		return nil, errors.Join(r.wrap(err, "", "take the migration lock", ""), r.rollback(ctx, tx))
 	}
 	if locked {
 		return tx, nil
 	}
-	return nil, rollback(ctx, tx)
+	return nil, r.rollback(ctx, tx)
 }
 
 // lockedError names the sessions that hold the locks, as far as can be seen.
 func (r *runner) lockedError(ctx context.Context) error {
 	e := &Error{Kind: ErrLocked, Schema: r.schema, Detail: fmt.Sprintf("another runner held it for %s", r.lockWait),
 		Mend: "wait for the other runner and try again, or raise LockWait"}
-	rows, err := r.conn.Query(ctx, lockHolders, r.schema)
+	rows, err := r.conn.Query(ctx, lockHolders, r.mode, r.schema)
 	if err != nil {
 		return e
 	}
@@ -104,7 +109,10 @@ func (r *runner) lockedError(ctx context.Context) error {
 
 // rollback ends a transaction although its context may be cancelled, but not for
 // ever. Without an answer pgx closes the connection, which ends it as well.
-func rollback(ctx context.Context, tx pgx.Tx) error {
+func (r *runner) rollback(ctx context.Context, tx pgx.Tx) error {
+	if r.conn.IsClosed() {
+		return nil // the server has ended the transaction, or will when it notices
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	if err := tx.Rollback(ctx); err != nil && !errors.Is(err, pgx.ErrTxClosed) {

@@ -65,6 +65,7 @@ type File struct {
 // Stage is a step that Progress is told of.
 type Stage string
 
+// The stages, in the order in which they come.
 const (
 	Waiting  Stage = "waiting"  // another runner holds the migration lock
 	Applying Stage = "applying" // the statement Event.Statement of a file is about to run
@@ -110,7 +111,9 @@ type State struct {
 // Before a statement runs, the history in the ledger is proved to be a complete,
 // unchanged prefix of the directory; see [Verify] for the errors. Any number of
 // runners may call it at once: one migrates, the others wait, up to
-// Options.LockWait, and find nothing to do. A wait that ends is [ErrLocked].
+// Options.LockWait, and find nothing to do. A wait that ends is [ErrLocked]. A
+// database that has everything is only looked at; that needs no lock and no right
+// but to read the ledger.
 //
 // It needs only conn, in any exec mode, also through a pooler in transaction
 // mode, and leaves the session's settings as they were. conn must not be in a

@@ -14,6 +14,7 @@ import (
 // runner is one call of the package: a connection and options with their defaults.
 type runner struct {
 	conn     *pgx.Conn
+	mode     pgx.QueryExecMode
 	schema   string
 	dir      directory
 	lockWait time.Duration
@@ -21,7 +22,7 @@ type runner struct {
 }
 
 func newRunner(conn *pgx.Conn, o Options) (*runner, error) {
-	r := &runner{conn: conn, schema: o.Schema, lockWait: o.LockWait, progress: o.Progress}
+	r := &runner{conn: conn, mode: execMode(conn), schema: o.Schema, lockWait: o.LockWait, progress: o.Progress}
 	if r.schema == "" {
 		r.schema = DefaultSchema
 	}
@@ -50,17 +51,34 @@ func newRunner(conn *pgx.Conn, o Options) (*runner, error) {
 	return r, nil
 }
 
+// execMode is the mode of the runner's own queries, whatever the connection's is:
+// it prepares nothing, so it works through any pooler and leaves no statements in
+// the session. Simple protocol is kept, since somebody needs it.
+func execMode(conn *pgx.Conn) pgx.QueryExecMode {
+	if mode := conn.Config().DefaultQueryExecMode; mode == pgx.QueryExecModeSimpleProtocol {
+		return mode
+	}
+	return pgx.QueryExecModeExec
+}
+
 func (r *runner) apply(ctx context.Context) (res Result, err error) {
+	res.Schema = r.schema
+	if n := len(r.dir); n > 0 {
+		res.Version = r.dir[n-1].Version
+	}
 	tx, err := r.beginLocked(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() {
-		if err != nil {
-			res, err = Result{}, errors.Join(err, rollback(ctx, tx))
+	if tx == nil {
+		return res, nil
+	}
+	committed := false
+	defer func() { // also when Progress panics: the transaction holds the locks
+		if !committed {
+			res, err = Result{}, errors.Join(err, r.rollback(ctx, tx))
 		}
 	}()
-	res.Schema = r.schema
 	if err := r.limitStatements(ctx, tx); err != nil {
 		return res, err
 	}
@@ -75,12 +93,10 @@ func (r *runner) apply(ctx context.Context) (res Result, err error) {
 		}
 		res.Applied = append(res.Applied, m.File)
 	}
-	if n := len(r.dir); n > 0 {
-		res.Version = r.dir[n-1].Version
-	}
 	if err := tx.Commit(ctx); err != nil {
 		return res, r.wrap(err, "", "commit", "")
 	}
+	committed = true
 	return res, nil
 }
 
@@ -90,7 +106,7 @@ func (r *runner) apply(ctx context.Context) (res Result, err error) {
 func (r *runner) limitStatements(ctx context.Context, tx pgx.Tx) error {
 	wait := max(r.lockWait.Milliseconds(), 1)
 	_, err := tx.Exec(ctx, `SELECT pg_catalog.set_config('statement_timeout', '0', true), pg_catalog.set_config('lock_timeout', $1::text, true)`,
-		strconv.FormatInt(wait, 10))
+		r.mode, strconv.FormatInt(wait, 10))
 	if err != nil {
 		return r.wrap(err, "", "set the timeouts", "")
 	}
@@ -153,7 +169,7 @@ func (r *runner) inspect(ctx context.Context, tx pgx.Tx) (s findings, err error)
 		return s, err
 	}
 	if c.ledger {
-		if s.revisions, err = readRevisions(ctx, tx); err != nil {
+		if s.revisions, err = r.readRevisions(ctx, tx); err != nil {
 			return s, r.wrap(err, ledgerTable, "read the ledger", "GRANT SELECT ON "+quote(r.schema)+"."+ledgerTable+" TO …")
 		}
 	}
@@ -183,11 +199,23 @@ func (r *runner) applyFile(ctx context.Context, tx pgx.Tx, m migration) error {
 				Mend: "leave BEGIN, COMMIT and ROLLBACK out of migration files"}
 		}
 	}
-	if err := writeRevision(ctx, tx, m, time.Now(), time.Since(start)); err != nil {
+	if err := r.writeRevision(ctx, tx, m, time.Now(), time.Since(start)); err != nil {
 		return r.wrap(err, m.Name, "write the ledger", "GRANT INSERT ON "+quote(r.schema)+"."+ledgerTable+" TO …")
 	}
 	r.progress(Event{Stage: Applied, File: m.File})
 	return nil
+}
+
+// settled says that the database has the whole directory. It is asked without the
+// lock, in one snapshot, and only a yes counts: a history that looks wrong may be
+// one that the holder of the lock is about to complete. The error is that of a
+// connection that is lost.
+func (r *runner) settled(ctx context.Context) (bool, error) {
+	s, err := r.status(ctx)
+	if r.conn.IsClosed() {
+		return false, err
+	}
+	return err == nil && s.Exists && len(s.Pending) == 0, nil
 }
 
 func (r *runner) status(ctx context.Context) (State, error) {
@@ -197,7 +225,7 @@ func (r *runner) status(ctx context.Context) (State, error) {
 		return State{}, r.wrap(err, "", "begin", "")
 	}
 	s, err := r.inspect(ctx, tx)
-	if err = errors.Join(err, rollback(ctx, tx)); err != nil {
+	if err = errors.Join(err, r.rollback(ctx, tx)); err != nil {
 		return State{}, err
 	}
 	status := State{Schema: r.schema, Exists: s.access.exists}

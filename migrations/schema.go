@@ -41,7 +41,7 @@ FROM pg_catalog.pg_namespace n WHERE n.nspname = $1`
 type access struct{ exists, usage, create bool }
 
 func (r *runner) findSchema(ctx context.Context, tx pgx.Tx) (access, error) {
-	rows, err := tx.Query(ctx, findSchema, r.schema)
+	rows, err := tx.Query(ctx, findSchema, r.mode, r.schema)
 	if err != nil {
 		return access{}, r.wrap(err, "", "look for the schema", "")
 	}
@@ -63,7 +63,7 @@ func (r *runner) findSchema(ctx context.Context, tx pgx.Tx) (access, error) {
 // the transaction. Temporary tables come last, so that none can stand in for a
 // table of the schema.
 func (r *runner) useSchema(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, `SELECT pg_catalog.set_config('search_path', $1::text, true)`, quote(r.schema)+", pg_temp")
+	_, err := tx.Exec(ctx, `SELECT pg_catalog.set_config('search_path', $1::text, true)`, r.mode, quote(r.schema)+", pg_temp")
 	if err != nil {
 		return r.wrap(err, "", "set the search path", "")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -63,11 +62,8 @@ func (f formatter) Format(plan *migrate.Plan) ([]migrate.File, error) {
 
 func (p *planner) hasCustom() bool { return len(p.custom) > 0 }
 
-// onlyCustom makes a file of nothing but hand-written SQL.
-func (p *planner) onlyCustom() error {
-	if p.check {
-		return errors.New("no plan to append to")
-	}
+// planCustom makes a file of nothing but hand-written SQL.
+func (p *planner) planCustom() error {
 	_, err := p.formatter().Format(&migrate.Plan{Name: p.name})
 	return err
 }

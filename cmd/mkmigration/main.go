@@ -20,8 +20,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+
+	"entgo.io/ent/dialect/sql/schema"
+
+	"github.com/seed4391e180/runlane/ent/entext"
 )
 
 // settings are the command's flags.
@@ -29,13 +34,18 @@ type settings struct {
 	server, dir, schema, objects string
 	name, custom, oldWorkers     string
 	check, replan                bool
+	out                          io.Writer
+	load                         func(path string) ([]*schema.Table, error)
 }
 
 // errOutOfSync is -check's answer when the schemas ask for a migration.
 var errOutOfSync = errors.New("the migration directory does not match ent/schema: run `make migration name=…`")
 
-func main() {
-	var s settings
+func main() { os.Exit(command()) }
+
+// command returns the exit code.
+func command() int {
+	s := settings{out: os.Stdout, load: entext.Load}
 	flag.StringVar(&s.server, "server", os.Getenv("RUNLANE_TEST_DATABASE_URL"), "URL of a server where databases may be created")
 	flag.StringVar(&s.dir, "dir", "migrations", "migration directory")
 	flag.StringVar(&s.schema, "schema", "./ent/schema", "package with the ent schemas")
@@ -51,6 +61,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, "mkmigration:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }

@@ -8,13 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"ariga.io/atlas/sql/migrate"
 	"ariga.io/atlas/sql/schema"
 	"entgo.io/ent/dialect"
 	entschema "entgo.io/ent/dialect/sql/schema"
-
-	"github.com/seed4391e180/runlane/ent/entext"
 )
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -30,19 +29,20 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	err = server.withScratch(ctx, func(url string) error { return p.plan(ctx, url) })
+	if errors.Is(err, migrate.ErrNoPlan) && p.hasCustom() {
+		err = p.planCustom() // hand-written SQL alone is a migration too
+	}
 	switch {
-	case errors.Is(err, migrate.ErrNoPlan) && !p.hasCustom():
-		fmt.Println("in sync")
-		return nil
 	case errors.Is(err, migrate.ErrNoPlan):
-		// Hand-written SQL alone is a migration too.
-		err = p.onlyCustom()
-	}
-	if err != nil {
+		_, err = fmt.Fprintln(s.out, "in sync")
 		return err
-	}
-	if s.check {
+	case err != nil:
+		return err
+	case s.check:
 		return p.report()
+	}
+	if err := server.withScratch(ctx, func(url string) error { return p.prove(ctx, url) }); err != nil {
+		return err
 	}
 	return p.write()
 }
@@ -120,7 +120,7 @@ func readDir(path string) ([]migrate.File, error) {
 // plan replays the directory in the scratch database at url and adds a file with
 // what is missing. It returns migrate.ErrNoPlan if nothing is.
 func (p *planner) plan(ctx context.Context, url string) error {
-	tables, err := entext.Load(p.schema)
+	tables, err := p.load(p.schema)
 	if err != nil {
 		return err
 	}
@@ -142,10 +142,34 @@ func (p *planner) plan(ctx context.Context, url string) error {
 	return m.NamedDiff(ctx, p.name, tables...)
 }
 
+// prove replays the directory with the planned file, hand-written SQL included, and
+// finds nothing left to plan.
+func (p *planner) prove(ctx context.Context, url string) error {
+	files := p.planned
+	if !p.replan {
+		files = slices.Concat(p.old, p.planned)
+	}
+	next := &planner{settings: p.settings, dir: &migrate.MemDir{}}
+	if err := next.dir.CopyFiles(files); err != nil {
+		return err
+	}
+	err := next.plan(ctx, url)
+	switch {
+	case errors.Is(err, migrate.ErrNoPlan):
+		p.dir = next.dir
+		return nil
+	case err != nil:
+		return fmt.Errorf("the planned file does not run: %w", err)
+	}
+	return errors.Join(fmt.Errorf("the planned file does not lead to what %s declares", p.schema), next.report())
+}
+
 // report prints what a migration would say, for -check.
 func (p *planner) report() error {
 	for _, f := range p.planned {
-		fmt.Printf("%s\n", f.Bytes())
+		if _, err := fmt.Fprintf(p.out, "%s\n", f.Bytes()); err != nil {
+			return err
+		}
 	}
 	return errOutOfSync
 }
@@ -154,19 +178,6 @@ func (p *planner) report() error {
 // replanned baseline keeps its version, hence its name.
 func (p *planner) write() error {
 	for _, f := range p.planned {
-		if err := p.dir.WriteFile(f.Name(), f.Bytes()); err != nil {
-			return err
-		}
-	}
-	sum, err := p.dir.Checksum()
-	if err != nil {
-		return err
-	}
-	text, err := sum.MarshalText()
-	if err != nil {
-		return err
-	}
-	for _, f := range p.planned {
 		path := filepath.Join(p.settings.dir, f.Name())
 		if _, err := os.Stat(path); !p.replan && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is there already", path)
@@ -174,7 +185,13 @@ func (p *planner) write() error {
 		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
 			return err
 		}
-		fmt.Println(path)
+		if _, err := fmt.Fprintln(p.out, path); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(p.settings.dir, migrate.HashFileName), text, 0o644)
+	sum, err := fs.ReadFile(p.dir, migrate.HashFileName)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(p.settings.dir, migrate.HashFileName), sum, 0o644)
 }
