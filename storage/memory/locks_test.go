@@ -173,3 +173,23 @@ func TestAReplayHoldsWhatTheAttemptBeforeTouched(t *testing.T) {
 	require.Equal(t, 2, number)
 	assert.Empty(t, d.locks)
 }
+
+// TestNowLocksForWriting: two that share a key and then both want to write it could
+// only fail, so what is sealed may be written unless that was renounced.
+func TestNowLocksForWriting(t *testing.T) {
+	d := New(Config{})
+	_, err := d.Transact(context.Background(), "test", func(ctx context.Context, tx storage.Tx) error {
+		_, _, err := tx.Get(ctx, slot("read"))
+		require.NoError(t, err)
+		_, _, err = tx.Get(ctx, slot("only"), storage.ReadOnly)
+		require.NoError(t, err)
+		require.NoError(t, tx.Create(ctx, record(slot("created"))))
+		assert.Empty(t, tx.(*attempt).held, "something was locked before Now")
+		_, err = tx.Now(ctx)
+		assert.Equal(t, map[storage.Key]lockMode{
+			slot("read"): exclusive, slot("only"): shared, slot("created"): exclusive,
+		}, tx.(*attempt).held)
+		return err
+	})
+	require.NoError(t, err)
+}

@@ -98,7 +98,8 @@ func (s *state) walk(index storage.Index, direction storage.Direction, span span
 		})
 		return
 	}
-	// Nothing sorts between a partition and itself with a zero byte behind it.
+	// The first entry must stand before begin, which is no entry itself: a key has an
+	// id and a partition. Nothing sorts between a partition and itself with a zero byte.
 	begin := indexItem{partition: span.partition + "\x00"}
 	switch {
 	case resumed && (span.until == "" || span.after.Sort < span.until):
@@ -107,11 +108,8 @@ func (s *state) walk(index storage.Index, direction storage.Direction, span span
 		begin = indexItem{partition: span.partition, sort: span.until}
 	}
 	tree.DescendLessOrEqual(begin, func(item indexItem) bool {
-		switch {
-		case item.partition != span.partition || item.sort < span.from:
+		if item.partition != span.partition || item.sort < span.from {
 			return false
-		case span.until != "" && item.sort >= span.until, resumed && item.position().compare(span.after) >= 0:
-			return true
 		}
 		return visit(item)
 	})

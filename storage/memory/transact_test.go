@@ -159,3 +159,53 @@ func TestAQueryLooksAtItsSpanOnly(t *testing.T) {
 		assert.Equal(t, 7, visited)
 	}
 }
+
+// TestMutationsAreCountedApartFromKeys: the two limits are equal by default, so only
+// here one can be told from the other.
+func TestMutationsAreCountedApartFromKeys(t *testing.T) {
+	d := New(Config{})
+	d.limits.MaxMutations = 2
+	commit, err := d.Transact(context.Background(), "test", func(ctx context.Context, tx storage.Tx) error {
+		_, err := tx.GetMany(ctx, []storage.Key{slot("a"), slot("b"), slot("c"), slot("d")})
+		require.NoError(t, err)
+		require.NoError(t, tx.Create(ctx, record(slot("a"))))
+		require.NoError(t, tx.Create(ctx, record(slot("b"))))
+		require.ErrorIs(t, tx.Create(ctx, record(slot("c"))), storage.ErrTooMany)
+		require.NoError(t, tx.Delete(ctx, slot("a")))
+		require.NoError(t, tx.Create(ctx, record(slot("c"))), "a write that was taken back still counts")
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Len(t, commit.Versions, 2)
+}
+
+// TestServerNowIncludesNow stops the clock, so that something is due exactly now.
+func TestServerNowIncludesNow(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	d := New(Config{Clock: func() time.Time { return now }})
+	_, err := d.Transact(context.Background(), "set up", func(ctx context.Context, tx storage.Tx) error {
+		for id, sort := range map[string]string{"$due!": storage.CommitTime, "$later!": sortTime(now.Add(time.Microsecond))} {
+			key := storage.Key{Collection: storage.Runs, Partition: "$env!", ID: id}
+			rec := storage.Record{Key: key, Document: []byte(`1`), Entries: []storage.Entry{{Index: storage.RunsByDue, Partition: "$env!", Sort: sort}}}
+			if err := tx.Create(ctx, rec); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	_, err = d.Transact(context.Background(), "test", func(ctx context.Context, tx storage.Tx) error {
+		for _, direction := range []storage.Direction{storage.Ascending, storage.Descending} {
+			due, err := tx.Query(ctx, storage.Query{Index: storage.RunsByDue, Partition: "$env!", Until: storage.ServerNow(), Direction: direction})
+			require.NoError(t, err)
+			require.Len(t, due.Records, 1)
+			assert.Equal(t, "$due!", due.Records[0].Key.ID)
+			later, err := tx.Query(ctx, storage.Query{Index: storage.RunsByDue, Partition: "$env!", From: storage.ServerNow(), Direction: direction})
+			require.NoError(t, err)
+			require.Len(t, later.Records, 1)
+			assert.Equal(t, "$later!", later.Records[0].Key.ID)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}

@@ -24,6 +24,12 @@
 //   - the others hold two transactions open at once (two exclusive pages, say).
 //     [RunSingle] leaves these out.
 //
+// # Random programs
+//
+// Two tests run programs drawn by pgregory.net/rapid and compare what they see with
+// a model. A program that fails is shrunk and kept under testdata/rapid beside the
+// test that called Run; later runs try it first, until the file is deleted.
+//
 // # Profiles
 //
 // A test is skipped only if the driver's [storage.Profile] says that it does not

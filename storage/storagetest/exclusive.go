@@ -22,6 +22,7 @@ var exclusiveQueries = topic{"ExclusiveQueries", []test{
 	{name: "StagedWritesWin", run: stagedWritesWin},
 	{name: "TwoVersionsMakeItStale", run: twoVersionsMakeItStale},
 	{name: "TheTimeIsNow", run: theTimeOfAnExclusivePageIsNow},
+	{name: "AReadBeforeThePageIsChecked", run: aReadBeforeThePageIsChecked},
 	{name: "AReadAfterThePageIsChecked", run: aReadAfterThePageIsChecked, twoOpen: true},
 	{name: "AgainInOneTransaction", run: exclusiveAgainInOneTransaction},
 }}
@@ -254,6 +255,21 @@ func theTimeOfAnExclusivePageIsNow(f *fixture) {
 		})
 		assert.Equal(f, 1, commit.Attempts)
 	}
+}
+
+// aReadBeforeThePageIsChecked: the time of a page that did not come first is not now.
+func aReadBeforeThePageIsChecked(f *fixture) {
+	q := f.queue(2)
+	commit := f.transact(func(c *call) {
+		c.get(slot("y"))
+		if c.attempt == 1 {
+			f.aside(func(c *call) { c.create(number(slot("y"), 1)) })
+		}
+		c.query(q)
+		_, err := c.tx.Now(c)
+		c.want((err == nil) == (c.attempt > 1), "Now did not check what was read before the page: %v", err)
+	})
+	assert.Equal(f, 2, commit.Attempts)
 }
 
 // aReadAfterThePageIsChecked: after another read the page's time is too early to be

@@ -1,0 +1,251 @@
+package lane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed4391e180/runlane/run"
+	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/codec"
+)
+
+// DefaultIdempotencyTTL is how long an idempotency key stands for its run.
+const DefaultIdempotencyTTL = 30 * 24 * time.Hour
+
+// WhileActive, as TriggerOptions.IdempotencyTTL, makes an idempotency key stand
+// for its run until that ends, however it ends.
+const WhileActive time.Duration = -1
+
+// TriggerOptions says more about one run. The zero value, and the zero value of
+// each field, is the default.
+type TriggerOptions struct {
+	// RunID names the run: any text of 1 to 255 bytes of UTF-8 without NUL. A name
+	// that is taken is a [*RunExistsError]. "": a new UUIDv7.
+	RunID string
+	// Priority is from run.PriorityFirst to run.PriorityLast; 0 is
+	// run.PriorityDefault. Due runs of a priority wait until none of a lower number
+	// is due.
+	Priority int
+	// RunAt is when the run is due, by the database's clock; Delay is how long after
+	// the moment in which it is stored. At most one of them; none: at once.
+	RunAt time.Time
+	Delay time.Duration
+	// IdempotencyKey makes Trigger return the run that the key stands for already, if
+	// there is one. Keys of different tasks have nothing to do with each other. A run
+	// that fails frees its key at once. "": none; otherwise as RunID.
+	IdempotencyKey string
+	// IdempotencyTTL is how long the key stands for the run, from the moment in which
+	// it is stored; 0 is DefaultIdempotencyTTL. See also WhileActive.
+	IdempotencyTTL time.Duration
+	// SingletonKey allows one active run of the task with this key: Trigger returns
+	// it if there is one. "": none; otherwise as RunID.
+	SingletonKey string
+	// Metadata travels with the run.
+	Metadata map[string]string
+}
+
+// Triggered is what came of a trigger.
+type Triggered struct {
+	RunID    string
+	Existing bool      // a key of the options stood for this run already; nothing was stored
+	Created  time.Time // when the run was stored, by the database's clock; zero if another version wrote it
+}
+
+// Item is one run of TriggerMany.
+type Item[P any] struct {
+	Payload P
+	Options TriggerOptions
+}
+
+// RunExistsError refuses a RunID that is taken. It is storage.ErrRecordExists.
+type RunExistsError struct{ RunID string }
+
+func (e *RunExistsError) Error() string { return fmt.Sprintf("lane: run %q exists", e.RunID) }
+
+// Is makes every RunExistsError a storage.ErrRecordExists.
+func (e *RunExistsError) Is(target error) bool { return target == storage.ErrRecordExists }
+
+// Trigger stores one run of the task, durably when it returns. Without keys that
+// is one round trip. At most one TriggerOptions may be given.
+//
+// If the error is storage.ErrCommitUnknown, the run with the RunID of the result
+// exists or does not: the caller must look, or trigger again with the same RunID.
+// Other errors are those of the store, among them storage.ErrConflict and
+// storage.ErrUnavailable, which storage.Retryable tells from the rest, and
+// *storage.InputError for a payload, a key or a name that cannot be stored.
+func (t *Task[P, R]) Trigger(ctx context.Context, payload P, opts ...TriggerOptions) (Triggered, error) {
+	return t.TriggerIn(ctx, t.lane.store, payload, opts...)
+}
+
+// TriggerIn is Trigger through a transactor of the caller's choice, such as one
+// that joins a transaction which the caller has open: then the run exists if, and
+// only if, that transaction commits.
+func (t *Task[P, R]) TriggerIn(ctx context.Context, in storage.Transactor, payload P, opts ...TriggerOptions) (Triggered, error) {
+	var options TriggerOptions
+	switch len(opts) {
+	case 0:
+	case 1:
+		options = opts[0]
+	default:
+		return Triggered{}, fmt.Errorf("lane: trigger %q: more than one TriggerOptions", t.def.name)
+	}
+	d, err := t.draft(payload, options)
+	if err != nil {
+		return Triggered{}, fmt.Errorf("lane: trigger %q: %w", t.def.name, err)
+	}
+	results, err := t.lane.enqueue(ctx, in, []*draft{d})
+	if err != nil {
+		none := Triggered{}
+		if errors.Is(err, storage.ErrCommitUnknown) {
+			none.RunID = d.runID
+		}
+		return none, fmt.Errorf("lane: trigger %q: %w", t.def.name, err)
+	}
+	return results[0], nil
+}
+
+// TriggerMany stores one run for each item, in as few transactions as the limits
+// of the store allow: about 1,000 small runs in each. The results are in the order
+// of the items. Of items with the same key the first makes the run and the others
+// get it as existing.
+//
+// All items are checked before anything is stored. If a transaction fails, the
+// results are those of the items that were stored before it; triggering the rest
+// again is up to the caller.
+func (t *Task[P, R]) TriggerMany(ctx context.Context, items []Item[P]) ([]Triggered, error) {
+	drafts := make([]*draft, len(items))
+	for i := range items {
+		d, err := t.draft(items[i].Payload, items[i].Options)
+		if err != nil {
+			return nil, fmt.Errorf("lane: trigger %q: item %d: %w", t.def.name, i, err)
+		}
+		drafts[i] = d
+	}
+	results := make([]Triggered, 0, len(items))
+	for len(drafts) > 0 {
+		n := fitting(drafts)
+		stored, err := t.lane.enqueue(ctx, t.lane.store, drafts[:n])
+		if err != nil {
+			return results, fmt.Errorf("lane: trigger %q: items from %d: %w", t.def.name, len(results), err)
+		}
+		results = append(results, stored...)
+		drafts = drafts[n:]
+	}
+	return results, nil
+}
+
+// draft is a run that is about to be created, with everything that is written for
+// it. Its times are relative to the commit, so nothing in it changes when the
+// transaction runs again.
+type draft struct {
+	runID  string
+	topic  string // to wake; "": the run is not due yet
+	named  bool   // the caller chose the id
+	run    storage.Record
+	event  storage.Record
+	owners []storage.Record // of its keys, the idempotency key first
+}
+
+func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
+	doc, err := marshal(payload, MaxPayload)
+	if err != nil {
+		return nil, fmt.Errorf("payload: %w", err)
+	}
+	created, err := newCreated(t.def, doc, opts)
+	if err != nil {
+		return nil, err
+	}
+	l := t.lane
+	d := &draft{runID: opts.RunID, named: opts.RunID != ""}
+	if !d.named {
+		d.runID = l.source.runID()
+	}
+	if opts.Delay == 0 && !opts.RunAt.After(time.Now()) { // a hint: nothing depends on this clock
+		d.topic = l.topic(t.def.queue)
+	}
+	event := run.Event{ID: l.source.id(), Environment: l.env, RunID: d.runID, Sequence: 1, At: run.AtCommit, Data: created}
+	r, err := run.Reduce(nil, 1, event)
+	if err != nil {
+		return nil, err
+	}
+	if d.run, err = codec.EncodeRun(r); err != nil {
+		return nil, err
+	}
+	if d.event, err = codec.EncodeEvent(event); err != nil {
+		return nil, err
+	}
+	d.owners, err = ownersOf(&r)
+	return d, err
+}
+
+// newCreated checks the options and makes the event that creates the run.
+func newCreated(def *definition, payload json.RawMessage, opts TriggerOptions) (run.Created, error) {
+	c := run.Created{
+		Task:           def.name,
+		Queue:          def.queue,
+		Priority:       opts.Priority,
+		Payload:        payload,
+		MaxAttempts:    def.maxAttempts,
+		Source:         run.Source{Type: run.SourceTrigger},
+		IdempotencyKey: opts.IdempotencyKey,
+		SingletonKey:   opts.SingletonKey,
+		Metadata:       opts.Metadata,
+	}
+	orDefault(&c.Priority, run.PriorityDefault)
+	switch _, relative := run.AfterCommit(opts.RunAt); {
+	case opts.Delay != 0 && !opts.RunAt.IsZero():
+		return c, errors.New("both RunAt and Delay are set")
+	case opts.Delay < 0 || opts.Delay > run.MaxAfterCommit:
+		return c, errors.New("Delay is negative or more than 100 years")
+	case relative:
+		return c, errors.New("RunAt is a time relative to the commit; use Delay")
+	case opts.Delay > 0:
+		c.RunAt = run.AtCommit.Add(opts.Delay.Truncate(time.Microsecond))
+	case !opts.RunAt.IsZero():
+		c.RunAt = opts.RunAt.UTC().Truncate(time.Microsecond)
+	}
+	switch ttl := opts.IdempotencyTTL; {
+	case opts.IdempotencyKey == "" && ttl != 0:
+		return c, errors.New("IdempotencyTTL is set without an IdempotencyKey")
+	case opts.IdempotencyKey == "" || ttl == WhileActive:
+	case ttl == 0:
+		c.IdempotencyTTL = DefaultIdempotencyTTL
+	case ttl < time.Microsecond || ttl > run.MaxAfterCommit:
+		return c, errors.New("IdempotencyTTL is less than a microsecond or more than 100 years")
+	default:
+		c.IdempotencyTTL = ttl.Truncate(time.Microsecond)
+	}
+	if len(opts.Metadata) > 0 {
+		if _, err := marshal(opts.Metadata, MaxMetadata); err != nil {
+			return c, fmt.Errorf("metadata: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// ownersOf returns the records that make the keys of a new run stand for it.
+func ownersOf(r *run.Run) ([]storage.Record, error) {
+	var owners []storage.Record
+	if r.IdempotencyKey != "" {
+		o := codec.IdempotencyOwner{Environment: r.Environment, Task: r.Task, Key: r.IdempotencyKey, RunID: r.ID}
+		if r.IdempotencyTTL > 0 {
+			o.Expires = run.AtCommit.Add(r.IdempotencyTTL)
+		}
+		rec, err := codec.EncodeIdempotencyOwner(o)
+		if err != nil {
+			return nil, err
+		}
+		owners = append(owners, rec)
+	}
+	if r.SingletonKey != "" {
+		rec, err := codec.EncodeSingletonOwner(codec.SingletonOwner{Environment: r.Environment, Task: r.Task, Key: r.SingletonKey, RunID: r.ID})
+		if err != nil {
+			return nil, err
+		}
+		owners = append(owners, rec)
+	}
+	return owners, nil
+}

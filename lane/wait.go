@@ -1,0 +1,99 @@
+package lane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed4391e180/runlane/run"
+	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/codec"
+)
+
+// ErrNoRun says that there is no run with an id, or that it was written by another
+// version and cannot be read.
+var ErrNoRun = errors.New("lane: no such run")
+
+// RunError is how a run ended that did not succeed.
+type RunError struct {
+	RunID   string
+	Status  run.Status // failed or cancelled
+	Failure run.Failure
+}
+
+func (e *RunError) Error() string {
+	if e.Status == run.StatusCancelled {
+		return fmt.Sprintf("lane: run %q was cancelled", e.RunID)
+	}
+	return fmt.Sprintf("lane: run %q failed: %s: %s", e.RunID, e.Failure.Code, e.Failure.Message)
+}
+
+// Wait returns the result of a run of the task once it has ended, whoever works on
+// it. It looks again and again, at first quickly, later about once a second; a
+// store that cannot be reached is waited out.
+//
+// Errors: *RunError if the run did not succeed, ErrNoRun, ctx.Err(), and those of
+// the store and of decoding the result.
+func (t *Task[P, R]) Wait(ctx context.Context, runID string) (R, error) {
+	var none R
+	r, err := t.lane.await(ctx, runID)
+	if err != nil {
+		return none, err
+	}
+	if r.Task != t.def.name {
+		return none, fmt.Errorf("%w: run %q is of task %q, not %q", ErrNoRun, runID, r.Task, t.def.name)
+	}
+	if r.Status != run.StatusSucceeded {
+		failed := &RunError{RunID: runID, Status: r.Status}
+		if r.Failure != nil {
+			failed.Failure = *r.Failure
+		}
+		return none, failed
+	}
+	var result R
+	if r.Result != nil {
+		if err := json.Unmarshal(r.Result, &result); err != nil {
+			return none, fmt.Errorf("lane: result of run %q: %w", runID, err)
+		}
+	}
+	return result, nil
+}
+
+// await returns a run once it has ended.
+func (l *Lane) await(ctx context.Context, runID string) (run.Run, error) {
+	key, err := codec.RunKey(l.env, runID)
+	if err != nil {
+		return run.Run{}, err
+	}
+	const first, most = 5 * time.Millisecond, time.Second
+	for wait := first; ; wait = min(wait*3/2, most) {
+		r, err := l.read(ctx, key)
+		switch {
+		case err == nil && r.Status.Terminal():
+			return r, nil
+		case err != nil && !storage.Retryable(err):
+			return run.Run{}, err
+		}
+		if !pause(ctx, l.jittered(wait)) {
+			return run.Run{}, ctx.Err()
+		}
+	}
+}
+
+// read returns a run as it is now.
+func (l *Lane) read(ctx context.Context, key storage.Key) (run.Run, error) {
+	r, _, err := storage.Transact(ctx, l.store, "run.read", func(ctx context.Context, tx storage.Tx) (run.Run, error) {
+		rec, found, err := tx.Get(ctx, key)
+		if err != nil {
+			return run.Run{}, err
+		}
+		r, kind := codec.DecodeRun(rec)
+		if !found || kind != codec.Canonical {
+			return run.Run{}, fmt.Errorf("%w: %s", ErrNoRun, key)
+		}
+		return r, nil
+	})
+	return r, err
+}
