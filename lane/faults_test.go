@@ -3,7 +3,6 @@ package lane
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/seed4391e180/runlane/storage"
 )
@@ -58,12 +57,7 @@ func (s *faultyStore) Listen(ctx context.Context, hint func(topic string)) error
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return s.Driver.Listen(ctx, func(topic string) {
-		// A hint may arrive just before the locks of its transaction are gone, and then
-		// a claim passes over the run. Tests that poll rarely must not depend on that.
-		time.Sleep(time.Millisecond)
-		hint(topic)
-	})
+	return s.Driver.Listen(ctx, hint)
 }
 
 // failing fails the transactions of a label n times.

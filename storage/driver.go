@@ -14,8 +14,8 @@ type Driver interface {
 	Listener
 	// Profile declares what the driver promises.
 	Profile() Profile
-	// Close ends the driver: it waits for running calls and releases what the driver
-	// opened. Calls that begin later return ErrClosed. Closing twice is harmless.
+	// Close ends the driver: it ends running Listen calls with ErrClosed, waits for
+	// all other calls and releases what the driver opened. Calls that begin later return ErrClosed. Closing twice is harmless.
 	Close() error
 }
 

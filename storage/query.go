@@ -76,6 +76,7 @@ type Page struct {
 	// or empty, although more follows (exclusive queries leave out what is busy);
 	// only a zero Resume means that the end was reached.
 	Resume Resume
-	// Time is the database's clock when the page was read.
+	// Time is the database's clock when the page was read; of an exclusive page, after
+	// its records, and those of earlier pages of the transaction, were locked.
 	Time time.Time
 }

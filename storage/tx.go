@@ -16,6 +16,8 @@ type Transactor interface {
 	// label is a short constant such as "run.claim". It names the transaction in
 	// errors, logs and traces.
 	//
+	// A panic of fn passes through; nothing is stored and nothing stays locked.
+	//
 	// An error of fn is returned as it is, unwrapped, and nothing is stored. If fn
 	// had made two or more separate reads, or assumed something, its error is
 	// returned only if what it read was true at one moment; otherwise fn runs again.
@@ -46,10 +48,12 @@ type Tx interface {
 	GetMany(ctx context.Context, keys []Key, mode ...ReadMode) (map[Key]Record, error)
 
 	// Peek is GetMany without a dependency: for choosing what to try before a
-	// conditional write decides. It sees neither staged writes nor cached reads.
+	// conditional write decides. It sees neither staged writes nor cached reads, and
+	// is legal after Now.
 	Peek(ctx context.Context, keys []Key) (map[Key]Record, error)
 
-	// Assume offers rec, as it was read earlier and unmodified, in place of a read.
+	// Assume offers rec, as it was read earlier and unmodified, or as an earlier
+	// transaction wrote it with the version that its Commit reports, in place of a read.
 	// On a first attempt it is used without a round trip and becomes a dependency; on
 	// later attempts the record is really read. The result is what to use: it may
 	// differ from rec, or be absent. A record that was read already is returned as read.

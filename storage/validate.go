@@ -207,7 +207,7 @@ func (l Limits) CheckEventFilter(f EventFilter) (limit int, err error) {
 		return 0, badFilter("sort", "is none of the sorts of events")
 	}
 	if f.Sort == SortSequence && f.RunID == "" {
-		return 0, badFilter("sort", "is by sequence, which needs a run id; sort by time, or name the run")
+		return 0, &InputError{Kind: ErrUnsupportedFilter, Field: "sort", Reason: "is by sequence, which needs a run id; sort by time, or name the run"}
 	}
 	return l.checkFilter(f.Environment, []string{f.RunID}, []TimeRange{f.Occurred}, f.Direction, f.Limit)
 }

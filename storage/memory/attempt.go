@@ -35,6 +35,7 @@ type attempt struct {
 	mutations int // keys with a staged write
 	bytes     int // of all staged documents
 	topics    []string
+	committed bool // the hints may be sent
 }
 
 var _ storage.Tx = (*attempt)(nil)

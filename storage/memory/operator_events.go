@@ -16,7 +16,7 @@ func (d *Driver) ListEvents(ctx context.Context, f storage.EventFilter) (storage
 		return storage.EventPage{}, err
 	}
 	defer d.running.Done()
-	limit, err := checkEventFilter(d.limits, f)
+	limit, err := d.limits.CheckEventFilter(f)
 	if err != nil {
 		return storage.EventPage{}, err
 	}

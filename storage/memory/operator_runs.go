@@ -81,7 +81,7 @@ func (d *Driver) ListRuns(ctx context.Context, f storage.RunFilter) (storage.Run
 		return storage.RunPage{}, err
 	}
 	defer d.running.Done()
-	limit, err := checkRunFilter(d.limits, f)
+	limit, err := d.limits.CheckRunFilter(f)
 	if err != nil {
 		return storage.RunPage{}, err
 	}

@@ -119,9 +119,14 @@ func (a *attempt) finish(ctx context.Context, callback error) (storage.Commit, e
 	return a.commit()
 }
 
+// end gives the locks back, and then sends the hints of what was committed: whoever
+// they wake finds nothing locked.
 func (a *attempt) end() {
 	a.ended.Store(true)
 	a.driver.mu.Lock()
-	defer a.driver.mu.Unlock()
 	a.driver.locks.release(a)
+	a.driver.mu.Unlock()
+	if a.committed {
+		a.driver.wakes.send(a.topics)
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/seed4391e180/runlane/storage"
 )
 
 // channelName is the one notification channel of a schema. The schema's name may
@@ -44,6 +46,9 @@ func (d *Driver) Listen(ctx context.Context, hint func(topic string)) error {
 	go d.receive(ctx, topics)
 	for topic := range topics {
 		hint(topic)
+	}
+	if d.closing.Err() != nil {
+		return storage.ErrClosed
 	}
 	return ctx.Err()
 }

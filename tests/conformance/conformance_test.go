@@ -64,6 +64,9 @@ func TestSettings(t *testing.T) {
 		{"generic plans", postgres.DefaultSchema, setting("plan_cache_mode", "force_generic_plan")},
 	}
 	for _, s := range settings {
-		t.Run(s.name, func(t *testing.T) { storagetest.Run(t, open(s.schema, s.change)) })
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			storagetest.Run(t, open(s.schema, s.change))
+		})
 	}
 }

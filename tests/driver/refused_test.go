@@ -82,7 +82,7 @@ func TestRefusedInput(t *testing.T) {
 	_, err = w.d.ListRuns(t.Context(), storage.RunFilter{})
 	require.ErrorIs(t, err, storage.ErrInvalidQuery)
 	_, err = w.d.ListEvents(t.Context(), storage.EventFilter{Environment: "prod"})
-	require.ErrorIs(t, err, storage.ErrInvalidQuery, "a sort by sequence needs a run")
+	require.ErrorIs(t, err, storage.ErrUnsupportedFilter, "a sort by sequence needs a run")
 	_, _, err = w.d.GetRun(t.Context(), "a:b", "r")
 	require.ErrorIs(t, err, storage.ErrInvalidKey)
 
