@@ -15,7 +15,7 @@ const (
 	DefaultMaxAttempts = 25
 )
 
-// Unlimited, as TaskOptions.MaxAttempts, lets a run be tried again for ever.
+// Unlimited is for TaskOptions.MaxAttempts: a run may be tried again for ever.
 const Unlimited = -1
 
 // TaskOptions describes a task. The zero value, and the zero value of each field,

@@ -99,7 +99,7 @@ func (w *worker) judge(c *claim, result json.RawMessage, err error) outcome {
 		return w.failed(c, coded.code, err.Error(), "", true)
 	case errors.As(err, &permanent):
 		return w.failed(c, CodeError, err.Error(), "", true)
-	case context.Cause(c.ctx) == ErrShutdown:
+	case errors.Is(context.Cause(c.ctx), ErrShutdown):
 		// Whatever it says, it was interrupted.
 		return outcome{kind: kindReleased}
 	}

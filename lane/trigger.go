@@ -15,7 +15,7 @@ import (
 // DefaultIdempotencyTTL is how long an idempotency key stands for its run.
 const DefaultIdempotencyTTL = 30 * 24 * time.Hour
 
-// WhileActive, as TriggerOptions.IdempotencyTTL, makes an idempotency key stand
+// WhileActive is for TriggerOptions.IdempotencyTTL: the idempotency key stands
 // for its run until that ends, however it ends.
 const WhileActive time.Duration = -1
 

@@ -25,7 +25,7 @@ func main() {
 	}, lane.TaskOptions{})
 	triggered, err := hello.Trigger(ctx, "world", lane.TriggerOptions{IdempotencyKey: "first"})
 	check(err)
-	go l.Work(ctx, lane.WorkerConfig{})
+	go func() { check(l.Work(ctx, lane.WorkerConfig{})) }()
 	greeting, err := hello.Wait(ctx, triggered.RunID)
 	check(err)
 	fmt.Println(greeting)

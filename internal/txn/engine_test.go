@@ -228,7 +228,7 @@ func TestCallbackErrors(t *testing.T) {
 			tx.Get(ctx, key("a")) //nolint:errcheck // cannot fail here
 			return mine
 		})
-		require.True(t, err == mine, "by identity") //nolint:errorlint // identity is the point
+		require.True(t, err == mine, "by identity")
 		require.NotContains(t, f.log, "validate")
 	})
 	t.Run("after two reads, once they were true at one moment", func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestCallbackErrors(t *testing.T) {
 			tx.Get(ctx, key("b")) //nolint:errcheck // cannot fail here
 			return mine
 		})
-		require.True(t, err == mine) //nolint:errorlint // identity is the point
+		require.True(t, err == mine)
 		require.Equal(t, 2, calls)
 	})
 	t.Run("when attempts are used up, the callback's error", func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestCallbackErrors(t *testing.T) {
 			tx.Get(ctx, key("b")) //nolint:errcheck // cannot fail here
 			return mine
 		})
-		require.True(t, err == mine) //nolint:errorlint // identity is the point
+		require.True(t, err == mine)
 	})
 	t.Run("a swallowed failure of the session still ends the attempt", func(t *testing.T) {
 		f := newFake()

@@ -3,6 +3,7 @@ package codec_test
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,12 +17,12 @@ import (
 )
 
 // replaceOnce replaces a part of a document that must be there exactly once.
-func replaceOnce(t *testing.T, doc []byte, old, new string) []byte {
+func replaceOnce(t *testing.T, doc []byte, old, with string) []byte {
 	t.Helper()
 	if n := bytes.Count(doc, []byte(old)); n != 1 {
 		t.Fatalf("%q stands %d times in %s", old, n, doc)
 	}
-	return bytes.Replace(doc, []byte(old), []byte(new), 1)
+	return bytes.Replace(doc, []byte(old), []byte(with), 1)
 }
 
 // checkRunKind checks all that speaks of the kind of a run's document.
@@ -166,7 +167,7 @@ func TestOpaqueRuns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			rec := mustRun(t, sampleRun(tt.status))
 			if doc, ok := bytes.CutSuffix(rec.Document, []byte(end)); ok && tt.old == end {
-				rec.Document = append(doc[:len(doc):len(doc)], tt.new...)
+				rec.Document = slices.Concat(doc, []byte(tt.new))
 			} else {
 				rec.Document = replaceOnce(t, rec.Document, tt.old, tt.new)
 			}

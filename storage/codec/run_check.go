@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -187,9 +188,11 @@ func checkMap(f field, m map[string]string) error {
 			return err
 		}
 		if err := checkFree(f, v); err != nil {
-			refused := err.(*storage.InputError)
-			refused.Field += "[" + strconv.Quote(k) + "]"
-			return refused
+			var refused *storage.InputError
+			if errors.As(err, &refused) {
+				refused.Field += "[" + strconv.Quote(k) + "]"
+			}
+			return err
 		}
 	}
 	return nil

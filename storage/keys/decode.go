@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -127,7 +128,8 @@ func only(text string, want Kind) (Element, error) {
 
 // at moves an error found in a part of a text to its place in the whole.
 func at(err error, offset int) error {
-	if e, ok := err.(*Error); ok {
+	var e *Error
+	if errors.As(err, &e) {
 		e.Offset += offset
 	}
 	return err

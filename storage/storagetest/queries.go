@@ -123,8 +123,8 @@ func orderIsSortThenID(f *fixture) {
 func rangesAreHalfOpen(f *fixture) {
 	var records []storage.Record
 	for i := range 10 {
-		for _, copy := range []string{"x", "y"} {
-			records = append(records, indexed(fmt.Sprint(i, copy), i, entry(storage.RunsByDue, keys.EncodeInt(int64(i)))))
+		for _, twin := range []string{"x", "y"} {
+			records = append(records, indexed(fmt.Sprint(i, twin), i, entry(storage.RunsByDue, keys.EncodeInt(int64(i)))))
 		}
 	}
 	f.putAll(records)

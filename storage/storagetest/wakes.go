@@ -35,7 +35,9 @@ func (f *fixture) listen() *ear {
 	go func() { e.done <- f.store.Listen(ctx, e.hint) }()
 	f.Cleanup(func() {
 		stop()
-		<-e.done
+		if err := <-e.done; err == nil {
+			f.Error("a listener ended without saying why")
+		}
 	})
 	require.NoError(f, e.wait(f.ctx, ""), "a listener is told to poll everything when it begins")
 	return e
