@@ -31,7 +31,8 @@ type WorkerConfig struct {
 	// Queues are the queues to work on; empty: those of all tasks that have a
 	// handler when Work is called.
 	Queues []string
-	// Concurrency is how many handlers run at once.
+	// Concurrency is how many handlers run at once. A worker holds up to twice as many
+	// leases: runs whose outcome is being stored make room for the next ones.
 	Concurrency int
 	// Lease is how long a claimed run stays with a worker that is not heard of. A
 	// run whose worker dies is found by lease recovery after that time and up to

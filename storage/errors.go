@@ -92,11 +92,12 @@ func (e *CommitUnknownError) Unwrap() error { return e.Err }
 // ErrDuplicateActive.
 type DuplicateActiveError struct {
 	Environment, Task, SingletonKey string
+	RunID                           string // "" if the run has ended meanwhile, or belongs to the same transaction
 	Detail                          string // the database's words
 }
 
 func (e *DuplicateActiveError) Error() string {
-	return fmt.Sprintf("storage: another active run of task %q holds singleton key %q (environment %q)", e.Task, e.SingletonKey, e.Environment)
+	return fmt.Sprintf("storage: another active run %q of task %q holds singleton key %q (environment %q)", e.RunID, e.Task, e.SingletonKey, e.Environment)
 }
 
 // Is makes every DuplicateActiveError an ErrDuplicateActive.

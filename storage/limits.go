@@ -5,7 +5,7 @@ import "time"
 // Limits bounds what one call may ask for. They are checked before anything is
 // sent to a database.
 type Limits struct {
-	MaxDocument      int           // bytes of one document: ErrTooLarge
+	MaxDocument      int           // bytes of one document, without insignificant space: ErrTooLarge
 	MaxDepth         int           // nesting of one document: ErrInvalidDocument
 	DefaultPage      int           // records of a page when the query says 0
 	MaxPage          int           // records of a page: ErrInvalidQuery

@@ -63,10 +63,10 @@ func (l Limits) CheckRecord(r Record) error {
 }
 
 func (l Limits) checkDocument(r Record) error {
-	if len(r.Document) > l.MaxDocument {
+	if !l.fits(r.Document) {
 		return &InputError{Kind: ErrTooLarge, Key: r.Key, Field: "document", Limit: l.MaxDocument}
 	}
-	_, err := jsonscan.Check(r.Document, jsonscan.Limits{MaxBytes: l.MaxDocument, MaxDepth: l.MaxDepth, Marks: true})
+	_, err := jsonscan.Check(r.Document, jsonscan.Limits{MaxBytes: max(l.MaxDocument, len(r.Document)), MaxDepth: l.MaxDepth, Marks: true})
 	if err == nil {
 		return nil
 	}
@@ -78,6 +78,20 @@ func (l Limits) checkDocument(r Record) error {
 		}
 	}
 	return refused
+}
+
+// fits reports whether a document is within the limit. What a database gives back
+// may be longer than what it was given, by space and the spelling of numbers, and
+// must be fit to be written again; so a longer document is measured by its value.
+func (l Limits) fits(document []byte) bool {
+	if len(document) <= l.MaxDocument {
+		return true
+	}
+	if len(document) > 4*l.MaxDocument {
+		return false
+	}
+	canonical, err := jsonscan.Canonical(document)
+	return err == nil && len(canonical) <= l.MaxDocument
 }
 
 func (l Limits) checkEntries(r Record) error {

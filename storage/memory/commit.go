@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/keys"
 )
 
 // commit applies what the attempt staged, all or nothing.
@@ -50,12 +51,13 @@ func (a *attempt) write() (storage.Commit, *replay) {
 	if len(changes) == 0 {
 		return storage.Commit{}, nil
 	}
-	if key, held, found := d.state.duplicate(changes); found {
+	if key, held, holder, found := d.state.duplicate(changes); found {
+		runID, _ := keys.DecodeString(holder.ID) // a holder is canonical: its id is the encoding of the run's
 		return storage.Commit{}, &replay{
 			reason: storage.ReasonExists, key: key,
 			final: &storage.DuplicateActiveError{
 				Environment: held.environment, Task: held.task, SingletonKey: held.key,
-				Detail: "refused for " + key.String(),
+				RunID: runID, Detail: "refused for " + key.String(),
 			},
 		}
 	}

@@ -140,7 +140,8 @@ func (r *stored) singleton() (singleton, bool) {
 }
 
 // duplicate finds a change that would give one singleton key two active runs.
-func (s *state) duplicate(changes []change) (key storage.Key, held singleton, found bool) {
+// holder is zero if both are among the changes.
+func (s *state) duplicate(changes []change) (key storage.Key, held singleton, holder storage.Key, found bool) {
 	changed := make(map[storage.Key]bool, len(changes))
 	for _, c := range changes {
 		changed[c.key] = true
@@ -154,11 +155,13 @@ func (s *state) duplicate(changes []change) (key storage.Key, held singleton, fo
 		if !ok {
 			continue
 		}
-		holder, held := s.active[k]
-		if taken[k] || held && !changed[holder] {
-			return c.key, k, true
+		if taken[k] {
+			return c.key, k, storage.Key{}, true
+		}
+		if holder, held := s.active[k]; held && !changed[holder] {
+			return c.key, k, holder, true
 		}
 		taken[k] = true
 	}
-	return storage.Key{}, singleton{}, false
+	return storage.Key{}, singleton{}, storage.Key{}, false
 }

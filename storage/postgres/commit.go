@@ -71,7 +71,7 @@ func (c *commit) queue(drawVersions bool) {
 	if !s.open {
 		s.settings(&c.batch)
 	}
-	if texts, exclusive := s.d.locks(c.plan); len(texts) > 0 {
+	if texts, exclusive := s.d.locks(c.plan, c.groups); len(texts) > 0 {
 		c.batch.Queue(s.d.statements.lockTry, texts, exclusive)
 	}
 	if len(c.groups) > 0 {

@@ -44,7 +44,11 @@ func (d *Driver) Transact(ctx context.Context, label string, fn func(context.Con
 		return storage.Commit{}, err
 	}
 	defer done()
-	return d.engine.Transact(ctx, label, fn)
+	commit, err := d.engine.Transact(ctx, label, fn)
+	if dup := (*storage.DuplicateActiveError)(nil); errors.As(err, &dup) {
+		d.nameHolder(ctx, dup)
+	}
+	return commit, err
 }
 
 // begin counts a call, unless the driver is closed.

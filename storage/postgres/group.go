@@ -322,8 +322,11 @@ func shape(groups []*group) string {
 	return s.String()
 }
 
-// payloadLocks are the lock texts of the payloads whose sharing a plan may change.
-func (n *names) payloadLocks(p *txn.Plan) []string {
+// payloadLocks are the lock texts of the payloads whose sharing a plan may change:
+// of runs whose payload changes or goes, and of events that are replaced or go,
+// under what they were and what they become. What is new shares with nothing that
+// another transaction can reach.
+func (n *names) payloadLocks(p *txn.Plan, groups []*group) []string {
 	var locks []string
 	event := func(rec storage.Record) {
 		if columns, ok := eventColumns(rec); ok {
@@ -334,27 +337,20 @@ func (n *names) payloadLocks(p *txn.Plan) []string {
 	}
 	for i := range p.Mutations {
 		m := &p.Mutations[i]
-		switch {
-		case m.Op == txn.Insert:
-			// What is new shares with nothing that another transaction can reach.
-		case m.Key.Collection == storage.RunEvents:
-			event(m.Before)
-			if m.Op == txn.Update {
-				event(m.Record)
-			}
-		case m.Key.Collection == storage.Runs:
-			if m.Op == txn.Delete || changesPayload(m) {
-				locks = append(locks, n.payloadLock(m.Key.Partition, m.Key.ID, 1))
+		if m.Key.Collection != storage.RunEvents || m.Op == txn.Insert {
+			continue
+		}
+		event(m.Before)
+		if m.Op == txn.Update {
+			event(m.Record)
+		}
+	}
+	for _, g := range groups {
+		if g.kind == materializeGroup {
+			for _, k := range g.keys {
+				locks = append(locks, n.payloadLock(k.Partition, k.ID, 1))
 			}
 		}
 	}
 	return locks
-}
-
-func changesPayload(m *txn.Mutation) bool {
-	_, payload, ok := codec.SplitPayload(m.Record.Document)
-	if !ok {
-		payload = nil
-	}
-	return !samePayload(m.Before.Document, payload)
 }

@@ -25,7 +25,8 @@ var summaryColumns = []string{
 	entrun.FieldSourceType, entrun.FieldSourceRunID, entrun.FieldScheduleID,
 }
 
-// runs begins a generated query on the driver's schema.
+// runs begins a generated query on the driver's schema. It is for All, First and
+// Only: those run modifiers last, when columns are named already.
 func (d *Driver) runs(q querier) *ent.RunQuery {
 	query := ent.NewClient(ent.Driver(entDriver{q})).Run.Query()
 	query.Modify(func(s *sql.Selector) { s.FromExpr(sql.Raw(d.names.of(storage.Runs).name)) })
@@ -65,6 +66,34 @@ func (d *Driver) GetRun(ctx context.Context, environment, runID string) (r run.R
 		return nil
 	})
 	return r, found, err
+}
+
+// nameHolder fills in which run holds a singleton key. What cannot be found out
+// stays unknown: the refusal itself is certain.
+func (d *Driver) nameHolder(ctx context.Context, dup *storage.DuplicateActiveError) {
+	partition, err := codec.Partition(dup.Environment)
+	if err != nil {
+		return
+	}
+	var active []string
+	for _, s := range run.Statuses() {
+		if s.Active() {
+			active = append(active, string(s))
+		}
+	}
+	err = d.read(ctx, func(q querier) error {
+		query := d.runs(q).Where(entrun.EnvironmentKey(partition), entrun.Task(dup.Task), entrun.SingletonKey(dup.SingletonKey),
+			entrun.StatusIn(active...))
+		query.Select(entrun.FieldRunID)
+		rows, err := query.All(ctx)
+		if err == nil && len(rows) == 1 {
+			dup.RunID, err = keys.DecodeString(rows[0].RunID)
+		}
+		return err
+	})
+	if err != nil {
+		d.config.Logger.WarnContext(ctx, "the holder of a singleton key is not known", "error", err)
+	}
 }
 
 // decodeRun decodes a whole row. Typed columns are filled only for canonical runs,

@@ -15,10 +15,10 @@ import (
 func (s *session) Seal(ctx context.Context, p *txn.Plan) (time.Time, error) {
 	batch := &pgx.Batch{}
 	s.begin(batch)
-	if texts, exclusive := s.d.locks(p); len(texts) > 0 {
+	groups := s.d.names.groupPlan(&txn.Plan{Expect: p.Expect}, nil)
+	if texts, exclusive := s.d.locks(p, groups); len(texts) > 0 {
 		batch.Queue(s.d.statements.lockTry, texts, exclusive)
 	}
-	groups := s.d.names.groupPlan(&txn.Plan{Expect: p.Expect}, nil)
 	if len(groups) > 0 {
 		batch.Queue(s.d.statements.commit(groups), groupArgs(groups)...)
 	}

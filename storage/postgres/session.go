@@ -41,7 +41,8 @@ func (d *Driver) Begin(ctx context.Context, label string, admit *txn.Plan) (txn.
 	}
 	batch := &pgx.Batch{}
 	s.begin(batch)
-	texts, exclusive := d.locks(admit)
+	groups := d.names.groupPlan(admit, make([]storage.Version, len(admit.Mutations)))
+	texts, exclusive := d.locks(admit, groups)
 	batch.Queue(d.statements.lockWait, texts, exclusive)
 	if err := s.sendOpen(ctx, batch, nil, nil); err != nil {
 		s.End(ctx)
@@ -68,11 +69,11 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 
 // locks spells the locks of a plan: its keys, and the payloads whose sharing it
 // may change.
-func (d *Driver) locks(p *txn.Plan) (texts []string, exclusive []bool) {
+func (d *Driver) locks(p *txn.Plan, groups []*group) (texts []string, exclusive []bool) {
 	for _, l := range p.Locks {
 		texts, exclusive = append(texts, d.names.keyLock(l.Key)), append(exclusive, !l.Shared)
 	}
-	for _, text := range d.names.payloadLocks(p) {
+	for _, text := range d.names.payloadLocks(p, groups) {
 		texts, exclusive = append(texts, text), append(exclusive, true)
 	}
 	return texts, exclusive

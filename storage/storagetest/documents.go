@@ -19,6 +19,7 @@ var documents = topic{"Documents", []test{
 	{name: "AnyShapeIsKept", run: anyShapeIsKept},
 	{name: "WhatCannotBeStoredIsRefused", run: whatCannotBeStoredIsRefused},
 	{name: "SizeHasALimit", run: sizeHasALimit},
+	{name: "TheLargestCanBeWrittenAgain", run: theLargestCanBeWrittenAgain},
 	{name: "PayloadsAreIndependent", run: payloadsAreIndependent},
 	{name: "AnEventKeepsItsPayload", run: anEventKeepsItsPayload},
 	{name: "EventsChangeHands", run: eventsChangeHands},
@@ -157,6 +158,21 @@ func whatCannotBeStoredIsRefused(f *fixture) {
 	require.ErrorAs(f, err, &refused)
 	assert.Equal(f, slot("x"), refused.Key)
 	assert.Contains(f, refused.Field, "a.b[1]", "the error does not say where")
+}
+
+// A database may print more than it was given: space between the members.
+func theLargestCanBeWrittenAgain(f *fixture) {
+	limit := storage.DefaultLimits().MaxDocument
+	members := strings.Repeat("1,", (limit-4)/2)
+	rec := storage.Record{Key: slot("x"), Document: json.RawMessage("[" + members + "1]")}
+	require.Less(f, limit-2, len(rec.Document))
+	f.put(rec)
+	f.transact(func(c *call) {
+		again, found := c.get(rec.Key)
+		require.True(f, found)
+		c.replace(storage.Record{Key: rec.Key, Document: again.Document})
+	})
+	f.keepsAll([]storage.Record{rec})
 }
 
 func sizeHasALimit(f *fixture) {

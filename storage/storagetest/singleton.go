@@ -22,7 +22,7 @@ func withSingleton(id string, status run.Status, key string) run.Run {
 	return r
 }
 
-func (f *fixture) refusesDuplicate(body func(c *call)) {
+func (f *fixture) refusesDuplicate(holder string, body func(c *call)) {
 	f.Helper()
 	calls := 0
 	_, err := f.try(func(c *call) { calls = c.attempt; body(c) })
@@ -31,7 +31,7 @@ func (f *fixture) refusesDuplicate(body func(c *call)) {
 	assert.Equal(f, 2, calls, "one replay, then the error")
 	var duplicate *storage.DuplicateActiveError
 	require.ErrorAs(f, err, &duplicate)
-	assert.Equal(f, []string{env, "task", "key"}, []string{duplicate.Environment, duplicate.Task, duplicate.SingletonKey})
+	assert.Equal(f, []string{env, "task", "key", holder}, []string{duplicate.Environment, duplicate.Task, duplicate.SingletonKey, duplicate.RunID})
 }
 
 func aSecondActiveRunIsRefused(f *fixture) {
@@ -45,14 +45,14 @@ func aSecondActiveRunIsRefused(f *fixture) {
 				continue
 			}
 			rec := f.runRecord(withSingleton("second", second, "key"))
-			f.refusesDuplicate(func(c *call) { c.create(rec) })
+			f.refusesDuplicate("first", func(c *call) { c.create(rec) })
 			f.absent(rec.Key)
 		}
 	}
 	// Nor may a run become the second.
 	done := f.runRecord(withSingleton("second", run.StatusSucceeded, "key"))
 	f.put(done)
-	f.refusesDuplicate(func(c *call) { c.put(f.runRecord(withSingleton("second", run.StatusQueued, "key"))) })
+	f.refusesDuplicate("first", func(c *call) { c.put(f.runRecord(withSingleton("second", run.StatusQueued, "key"))) })
 	f.keepsAll([]storage.Record{done})
 }
 
@@ -104,12 +104,12 @@ func handedOverInOneTransaction(f *fixture) {
 			holder = next
 		}
 	}
-	f.refusesDuplicate(func(c *call) { c.create(f.runRecord(withSingleton("late", run.StatusQueued, "key"))) })
+	f.refusesDuplicate("a8", func(c *call) { c.create(f.runRecord(withSingleton("late", run.StatusQueued, "key"))) })
 }
 
 func twoActiveRunsInOneTransaction(f *fixture) {
 	a, b := f.runRecord(withSingleton("a", run.StatusQueued, "key")), f.runRecord(withSingleton("b", run.StatusQueued, "key"))
-	f.refusesDuplicate(func(c *call) { c.create(a); c.create(b) })
+	f.refusesDuplicate("", func(c *call) { c.create(a); c.create(b) })
 	f.absent(a.Key)
 	f.absent(b.Key)
 }
