@@ -80,7 +80,7 @@ var justAfterNow = keys.SQLTime("clock.at + interval '1 microsecond'")
 
 // statements renders and keeps the statements of one schema. Their number is
 // bounded by the shapes of commits that a program makes; should a program make
-// more than maxShapes, the oldest half is forgotten.
+// more than maxShapes, all are forgotten and rendered again when they occur.
 type statements struct {
 	names *names
 
