@@ -22,7 +22,7 @@ type plan struct {
 
 const (
 	fewestRuns = 24
-	mostSlots  = 250
+	mostSlots  = 500
 	wantLeases = 50 // that the victim must lose; fewer in a tree of less than 300 files
 
 	// The share of runs that have ended when the victim is killed.
