@@ -8,7 +8,7 @@ import (
 	"github.com/seed4391e180/runlane/storage"
 )
 
-// versionBlock is how many record versions are drawn from the sequence at a time.
+// versionDraw is how many record versions are drawn from the sequence at a time.
 // Versions are drawn before they are used, so that a commit knows what only it can
 // write, and so that no statement calls a volatile function per row.
 const versionDraw = 1024
