@@ -3,9 +3,12 @@ package lane
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/seed4391e180/runlane/run"
 	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/codec"
 )
 
 // Bounds of one transaction that creates runs, below those of the store.
@@ -51,10 +54,32 @@ func (l *Lane) enqueue(ctx context.Context, in storage.Transactor, drafts []*dra
 	if err != nil {
 		return nil, err
 	}
+	at := commit.Time
+	if at.IsZero() {
+		at = l.storedTime(ctx, in, drafts, results)
+	}
 	for i := range results {
-		results[i].Created = run.Resolve(results[i].Created, commit.Time)
+		results[i].Created = run.Resolve(results[i].Created, at)
 	}
 	return results, nil
+}
+
+// storedTime reads the time of a commit whose own answer was lost from a run that
+// it created. The runs are stored whether or not it can be read; then it is zero.
+func (l *Lane) storedTime(ctx context.Context, in storage.Transactor, drafts []*draft, results []Triggered) time.Time {
+	created := slices.IndexFunc(results, func(t Triggered) bool { return !t.Existing })
+	if created < 0 {
+		return time.Time{}
+	}
+	rec, _, err := storage.Transact(ctx, in, "run.triggered", func(ctx context.Context, tx storage.Tx) (storage.Record, error) {
+		rec, _, err := tx.Get(ctx, drafts[created].run.Key)
+		return rec, err
+	})
+	if err != nil {
+		return time.Time{}
+	}
+	r, _ := codec.DecodeRun(rec)
+	return r.Created
 }
 
 func (d *draft) stage(ctx context.Context, tx storage.Tx, ring *keyring) error {

@@ -51,7 +51,7 @@ type TriggerOptions struct {
 type Triggered struct {
 	RunID    string
 	Existing bool      // a key of the options stood for this run already; nothing was stored
-	Created  time.Time // when the run was stored, by the database's clock; zero if another version wrote it
+	Created  time.Time // when the run was stored, by the database's clock; zero if that cannot be read, because another version wrote it, say
 }
 
 // Item is one run of TriggerMany.

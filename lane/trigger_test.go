@@ -343,3 +343,28 @@ func TestWaitErrors(t *testing.T) {
 		}
 	})
 }
+
+// timeless loses the answers of commits, as a connection that dies does: what is
+// stored is stored, but its time is not told.
+type timeless struct{ storage.Transactor }
+
+func (l timeless) Transact(ctx context.Context, label string, fn func(context.Context, storage.Tx) error) (storage.Commit, error) {
+	commit, err := l.Transactor.Transact(ctx, label, fn)
+	commit.Time = time.Time{}
+	return commit, err
+}
+
+func TestTriggerReadsTheTimeThatItWasNotTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ctx := context.Background()
+		task := Define(w.lane, "double", double, TaskOptions{})
+		got, err := task.TriggerIn(ctx, timeless{w.store}, number{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, found, err := w.store.GetRun(ctx, testEnv, got.RunID)
+		if err != nil || !found || !got.Created.Equal(stored.Created) || got.Created.IsZero() {
+			t.Fatalf("triggered at %v, stored %v (found %v, %v)", got.Created, stored.Created, found, err)
+		}
+	})
+}

@@ -14,4 +14,5 @@ SELECT current_setting('server_version_num')::int AS server,
        to_regproc($2) IS NOT NULL AS function_exists,
        coalesce(has_function_privilege(to_regproc($2)::oid, 'EXECUTE'), false) AS function_executable,
        coalesce(has_sequence_privilege(to_regclass($3), 'USAGE'), false) AS sequence_usable,
-       clock_timestamp() AS clock
+       clock_timestamp() AS clock,
+       current_setting('max_locks_per_transaction')::int * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int) AS locks

@@ -25,6 +25,7 @@ var (
 	ErrConfiguration     = errors.New("storage: configuration") // the message says the mend; never retried
 	ErrNestedTransaction = errors.New("storage: nested transaction")
 	ErrSealed            = errors.New("storage: read set is sealed")
+	ErrAppendJoined      = errors.New("storage: append within a joined transaction") // it would hold the stream until the caller commits
 	ErrClosed            = errors.New("storage: closed")
 )
 
@@ -54,6 +55,10 @@ const (
 	ReasonDeadlock      Reason = "deadlock"
 	ReasonPool          Reason = "no free connection"
 	ReasonConnection    Reason = "connection lost"
+	ReasonDeadline      Reason = "commit arrived after its deadline"
+	ReasonLockTable     Reason = "lock table full"
+	ReasonWakes         Reason = "notification queue full" // the next attempt sends no hints
+	ReasonSchema        Reason = "schema changed"          // under a prepared statement
 )
 
 func (e *ConflictError) Error() string {
@@ -105,8 +110,8 @@ func (e *DuplicateActiveError) Is(target error) bool { return target == ErrDupli
 
 // InputError refuses a call before anything was sent. Kind is ErrInvalidDocument,
 // ErrInvalidKey, ErrInvalidQuery, ErrInvalidCursor, ErrUnsupportedFilter,
-// ErrTooLarge, ErrTooMany, ErrRecordExists, ErrRecordNotRead, ErrReadOnlyKey or
-// ErrSealed.
+// ErrTooLarge, ErrTooMany, ErrRecordExists, ErrRecordNotRead, ErrReadOnlyKey,
+// ErrSealed or ErrAppendJoined.
 type InputError struct {
 	Kind   error
 	Key    Key    // the record concerned; zero if none

@@ -11,7 +11,8 @@ type Limits struct {
 	MaxPage          int           // records of a page: ErrInvalidQuery
 	MaxMutations     int           // staged records of a transaction: ErrTooMany
 	MaxKeys          int           // keys that a transaction locks: ErrTooMany
-	MaxTransaction   int           // bytes of all documents of a transaction: ErrTooLarge
+	MaxTransaction   int           // bytes of all documents and items of a transaction: ErrTooLarge
+	MaxItems         int           // items that a transaction appends: ErrTooMany
 	MaxTopic         int           // bytes of a wake topic: ErrTooLarge
 	MaxTopics        int           // distinct wake topics of a transaction: ErrTooMany
 	MaxLater         time.Duration // of Record.Later: ErrInvalidDocument
@@ -30,6 +31,7 @@ func DefaultLimits() Limits {
 		MaxMutations:     2500,
 		MaxKeys:          2500,
 		MaxTransaction:   16 << 20,
+		MaxItems:         1000,
 		MaxTopic:         512,
 		MaxTopics:        100,
 		MaxLater:         100 * 365 * 24 * time.Hour,

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -36,7 +37,7 @@ type Transactor interface {
 // attempt can no longer commit, whatever the callback returns, except for the
 // errors of misuse and refused input, which leave the transaction as it was:
 // ErrRecordExists, ErrRecordNotRead, ErrReadOnlyKey, ErrSealed, ErrInvalidKey,
-// ErrInvalidDocument, ErrInvalidQuery, ErrTooLarge and ErrTooMany.
+// ErrInvalidDocument, ErrInvalidQuery, ErrAppendJoined, ErrTooLarge and ErrTooMany.
 type Tx interface {
 	// Get reads one record. found is false if there is none. Either way the
 	// transaction depends on what it saw: it commits only if that still holds. Get
@@ -85,6 +86,24 @@ type Tx interface {
 	// Delete stages the removal of a record, under the conditions of Replace.
 	Delete(ctx context.Context, key Key) error
 
+	// Append stages items for the end of an ordered stream, named by the key of its
+	// head (of the collection ObservationHeads). An item is any JSON value. When the
+	// transaction commits, the items get contiguous positions behind the last one of
+	// the stream, beginning at 1, in the order in which they were staged, and become
+	// records of the collection ObservationRecords. A transaction that does not commit
+	// leaves no gap, and whoever reads a stream by position never passes one that
+	// commits later. The items' time is read after the head is locked, so it never
+	// falls along a stream.
+	//
+	// The head is locked last, immediately before the commit, and waited for. It is an
+	// ordinary record: the transaction may read it, and then depends on it. Errors:
+	// ErrInvalidKey for the key of no head, ErrReadOnlyKey for a head that was read as
+	// read-only, ErrInvalidDocument, ErrTooLarge and ErrTooMany for the items,
+	// ErrAppendJoined where the transaction is part of another. A head that holds a
+	// document this version does not know makes the commit fail with
+	// ErrInvalidDocument. No items are no error and do nothing.
+	Append(ctx context.Context, head Key, items ...json.RawMessage) error
+
 	// Wake stages a hint for whoever listens to the topic; the same topic twice is
 	// one hint. A hint may be lost; polling guarantees the work. ErrTooLarge for
 	// a topic over the limit, ErrInvalidKey for one that is empty or holds NUL or
@@ -100,11 +119,22 @@ type ReadMode uint8
 const ReadOnly ReadMode = 1
 
 // Commit reports what Transact did.
+//
+// When the connection dies after a commit was sent, a driver may find out later
+// that it took effect. Transact then succeeds like any other time, but Time is zero.
 type Commit struct {
-	Versions   map[Key]Version // of every record that was created or replaced
-	Time       time.Time       // what the marks were replaced with; zero if nothing was written
+	Versions   map[Key]Version // of every record that was created or replaced, but the heads of Appended
+	Appended   []Appended      // where appended items went, in the order of the first Append to each stream
+	Time       time.Time       // what the marks were replaced with; zero if nothing was written, or if its answer was lost (see below)
 	Attempts   int             // how often the callback ran, from 1
 	RoundTrips int             // network round trips of all attempts; 0 where there is no network
+}
+
+// Appended is where the items of one stream went: to the positions First to Last,
+// without a gap.
+type Appended struct {
+	Head        Key
+	First, Last int64
 }
 
 // Transact is Transactor.Transact for a callback that returns a value. A replay

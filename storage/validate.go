@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -56,23 +58,53 @@ func (l Limits) CheckRecord(r Record) error {
 	if r.Later%time.Microsecond != 0 {
 		return &InputError{Kind: ErrInvalidDocument, Key: r.Key, Field: "later", Reason: "is not a whole number of microseconds"}
 	}
-	if err := l.checkDocument(r); err != nil {
+	if err := l.checkDocument(r.Key, "document", r.Document, true); err != nil {
 		return err
 	}
 	return l.checkEntries(r)
 }
 
-func (l Limits) checkDocument(r Record) error {
-	if !l.fits(r.Document) {
-		return &InputError{Kind: ErrTooLarge, Key: r.Key, Field: "document", Limit: l.MaxDocument}
+// An item stands within the document of its record, which must be fit to be
+// written as a whole.
+const (
+	envelopeDepth = 2
+	envelopeBytes = 4 << 10 // two texts of 255 bytes with every character escaped, and the names
+)
+
+// CheckItems checks items that are to be appended to the stream with the given
+// head. An item holds no marks; it is at most 4 KiB smaller than a document may be,
+// and two levels less deep.
+func (l Limits) CheckItems(head Key, items []json.RawMessage) error {
+	if err := l.CheckKey(head); err != nil {
+		return err
 	}
-	_, err := jsonscan.Check(r.Document, jsonscan.Limits{MaxBytes: max(l.MaxDocument, len(r.Document)), MaxDepth: l.MaxDepth, Marks: true})
+	if head.Collection != ObservationHeads {
+		return &InputError{Kind: ErrInvalidKey, Key: head, Field: "collection", Reason: "is not that of the heads of streams"}
+	}
+	l.MaxDocument -= envelopeBytes
+	l.MaxDepth -= envelopeDepth
+	for i, item := range items {
+		if err := l.checkDocument(head, fmt.Sprintf("items[%d]", i), item, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l Limits) checkDocument(key Key, field string, document json.RawMessage, marks bool) error {
+	if !l.fits(document) {
+		return &InputError{Kind: ErrTooLarge, Key: key, Field: field, Limit: l.MaxDocument}
+	}
+	_, err := jsonscan.Check(document, jsonscan.Limits{MaxBytes: max(l.MaxDocument, len(document)), MaxDepth: l.MaxDepth, Marks: marks})
 	if err == nil {
 		return nil
 	}
-	refused := &InputError{Kind: ErrInvalidDocument, Key: r.Key, Reason: err.Error()}
+	refused := &InputError{Kind: ErrInvalidDocument, Key: key, Reason: err.Error()}
 	if at := (*jsonscan.Error)(nil); errors.As(err, &at) {
 		refused.Field, refused.Reason = at.Path, string(at.Reason)
+		if field != "document" {
+			refused.Field = strings.TrimSuffix(field+"."+at.Path, ".")
+		}
 		if at.Reason == jsonscan.ReasonExpansion {
 			refused.Kind = ErrTooLarge // jsonb could store it, but not print it again
 		}

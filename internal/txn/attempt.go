@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed4391e180/runlane/storage"
@@ -21,18 +22,21 @@ type attempt struct {
 	held    map[storage.Key]bool            // locks that the session holds; true: shared
 	blind   map[storage.Key]*storage.Record // replay only: what was found of the keys that the attempt before created
 	before  *attempt                        // the attempt that this one replays; nil for a first attempt
+	appends []Append                        // at most one for each stream
 	topics  []string
-	bytes   int // of staged documents
+	quiet   bool // send no hints
+	bytes   int  // of staged documents and items
 
 	separate int       // reads that saw separate snapshots, assumptions counted as two
 	sealed   bool      // Now was answered
 	now      time.Time // its answer
 	pageTime time.Time // of the exclusive query that opened the transaction, while nothing else was read
 
-	begun       bool  // the callback ran
-	ended       bool  // the callback returned
-	failed      error // the first failure of the session: the attempt cannot commit any more
-	callbackErr error // the callback's error while it waits for validation
+	begun       bool    // the callback ran
+	ended       bool    // the callback returned
+	failed      error   // the first failure of the session: the attempt cannot commit any more
+	given       []error // what the methods of Tx returned
+	callbackErr error   // the callback's error while it waits for validation
 	roundTrips  int
 }
 
@@ -69,7 +73,7 @@ func (a *attempt) run(ctx context.Context, before *attempt, fn func(context.Cont
 		a.roundTrips = sess.RoundTrips()
 	}()
 	a.reset(admit)
-	err = fn(context.WithValue(ctx, nested{a.engine}, true), a)
+	err = fn(context.WithValue(ctx, nested{a.engine.Scope}, true), a)
 	a.ended = true
 	return a.finish(ctx, err)
 }
@@ -109,7 +113,7 @@ func (a *attempt) finish(ctx context.Context, err error) (storage.Commit, error)
 		}
 		return storage.Commit{}, nil
 	}
-	if len(plan.Expect)+len(plan.Mutations) > a.engine.Limits.MaxKeys {
+	if plan.keys() > a.engine.Limits.MaxKeys {
 		return storage.Commit{}, &storage.InputError{Kind: storage.ErrTooMany, Field: "keys of the transaction", Limit: a.engine.Limits.MaxKeys}
 	}
 	done, err := a.sess.Commit(ctx, plan)
@@ -122,12 +126,22 @@ func (a *attempt) finish(ctx context.Context, err error) (storage.Commit, error)
 			versions[plan.Mutations[i].Key] = done.Versions[i]
 		}
 	}
-	return storage.Commit{Versions: versions, Time: done.Time}, nil
+	appended := make([]storage.Appended, len(plan.Appends))
+	for i := range plan.Appends {
+		first := done.First[i]
+		delete(versions, plan.Appends[i].Head) // the append has written it once more
+		appended[i] = storage.Appended{Head: plan.Appends[i].Head, First: first, Last: first + int64(len(plan.Appends[i].Items)) - 1}
+	}
+	return storage.Commit{Versions: versions, Appended: appended, Time: done.Time}, nil
 }
 
 // settle answers a callback's error: by identity, once what it was based on is
-// known to have been true at one moment; otherwise the attempt replays.
+// known to have been true at one moment; otherwise the attempt replays. An error
+// that a method of Tx gave is passed on as it is.
 func (a *attempt) settle(ctx context.Context, err error) error {
+	if slices.ContainsFunc(a.given, func(given error) bool { return errors.Is(err, given) }) {
+		return err
+	}
 	verr := a.validate(ctx)
 	var stale *Replay
 	if errors.As(verr, &stale) {
@@ -167,6 +181,13 @@ func (a *attempt) name(err error) error {
 		unknown.Label = a.label
 	}
 	return err
+}
+
+// note remembers what a method of Tx returns.
+func (a *attempt) note(err *error) {
+	if *err != nil {
+		a.given = append(a.given, *err)
+	}
 }
 
 // fail remembers the first failure of the session and returns it.

@@ -24,6 +24,10 @@ type Engine struct {
 	Limits      storage.Limits                             // storage.DefaultLimits
 	Rand        func() float64                             // in [0, 1); math/rand/v2
 	Sleep       func(context.Context, time.Duration) error // a timer
+	// Joined says that the sessions are part of a transaction that somebody else
+	// commits. Scope then is the engine whose callbacks it may not be used in.
+	Joined bool
+	Scope  *Engine
 }
 
 // WithDefaults returns the engine with its empty fields filled.
@@ -40,7 +44,11 @@ func (e Engine) WithDefaults() *Engine {
 	if e.Sleep == nil {
 		e.Sleep = sleep
 	}
-	return &e
+	made := &e
+	if made.Scope == nil {
+		made.Scope = made
+	}
+	return made
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -59,29 +67,31 @@ type nested struct{ engine *Engine }
 
 // Transact is [storage.Transactor.Transact].
 func (e *Engine) Transact(ctx context.Context, label string, fn func(context.Context, storage.Tx) error) (storage.Commit, error) {
-	if ctx.Value(nested{e}) != nil {
+	if ctx.Value(nested{e.Scope}) != nil {
 		return storage.Commit{}, storage.ErrNestedTransaction
 	}
 	var (
 		total  storage.Commit
 		before *attempt
 		final  map[storage.Reason]bool
+		quiet  bool
 	)
 	for n := 1; ; n++ {
 		if err := ctx.Err(); err != nil {
 			return total, err
 		}
-		a := &attempt{engine: e, number: n, label: label}
+		a := &attempt{engine: e, number: n, label: label, quiet: quiet}
 		commit, err := a.run(ctx, before, fn)
 		total.Attempts, total.RoundTrips = n, total.RoundTrips+a.roundTrips
 		if err == nil {
-			total.Versions, total.Time = commit.Versions, commit.Time
+			total.Versions, total.Appended, total.Time = commit.Versions, commit.Appended, commit.Time
 			return total, nil
 		}
 		stale, ok := err.(*Replay) //nolint:errorlint // only what a session returned, never what a callback wrapped
 		if !ok {
 			return total, err
 		}
+		quiet = quiet || stale.Quiet
 		if stale.Final != nil && final[stale.Reason] {
 			return total, stale.Final
 		}

@@ -3,7 +3,6 @@ package txn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -220,79 +219,6 @@ func TestRecordMetTwiceAtTwoVersions(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, seen)
 }
 
-func TestCallbackErrors(t *testing.T) {
-	mine := errors.New("mine")
-	t.Run("after one read, by identity and at once", func(t *testing.T) {
-		f := newFake()
-		_, err := f.engine().Transact(t.Context(), "test", func(ctx context.Context, tx storage.Tx) error {
-			tx.Get(ctx, key("a")) //nolint:errcheck // cannot fail here
-			return mine
-		})
-		require.True(t, err == mine, "by identity")
-		require.NotContains(t, f.log, "validate")
-	})
-	t.Run("after two reads, once they were true at one moment", func(t *testing.T) {
-		f := newFake()
-		f.before["validate"] = func() { f.put(key("a"), "now present") }
-		calls := 0
-		_, err := f.engine().Transact(t.Context(), "test", func(ctx context.Context, tx storage.Tx) error {
-			calls++
-			tx.Get(ctx, key("a")) //nolint:errcheck // cannot fail here
-			tx.Get(ctx, key("b")) //nolint:errcheck // cannot fail here
-			return mine
-		})
-		require.True(t, err == mine)
-		require.Equal(t, 2, calls)
-	})
-	t.Run("when attempts are used up, the callback's error", func(t *testing.T) {
-		f := newFake()
-		for range DefaultMaxAttempts {
-			f.failures["validate"] = append(f.failures["validate"], &Replay{Reason: storage.ReasonChanged})
-		}
-		_, err := f.engine().Transact(t.Context(), "test", func(ctx context.Context, tx storage.Tx) error {
-			tx.Get(ctx, key("a")) //nolint:errcheck // cannot fail here
-			tx.Get(ctx, key("b")) //nolint:errcheck // cannot fail here
-			return mine
-		})
-		require.True(t, err == mine)
-	})
-	t.Run("a swallowed failure of the session still ends the attempt", func(t *testing.T) {
-		f := newFake()
-		broken := errors.New("broken")
-		f.failures["lookup"] = []error{broken}
-		_, err := f.engine().Transact(t.Context(), "test", func(ctx context.Context, tx storage.Tx) error {
-			tx.Get(ctx, key("a")) //nolint:errcheck // swallowed on purpose
-			return nil
-		})
-		require.ErrorIs(t, err, broken)
-	})
-	t.Run("a stale attempt replays whatever the callback returns", func(t *testing.T) {
-		f := newFake()
-		f.failures["lookup"] = []error{&Replay{Reason: storage.ReasonDeadlock}}
-		calls := 0
-		_, err := f.engine().Transact(t.Context(), "test", func(ctx context.Context, tx storage.Tx) error {
-			calls++
-			if _, _, err := tx.Get(ctx, key("a")); err != nil {
-				return fmt.Errorf("dressed up: %w", mine)
-			}
-			return nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, 2, calls)
-	})
-	t.Run("a callback cannot ask for a replay", func(t *testing.T) {
-		f := newFake()
-		fake := &Replay{Reason: storage.ReasonChanged}
-		calls := 0
-		_, err := f.engine().Transact(t.Context(), "test", func(context.Context, storage.Tx) error {
-			calls++
-			return fmt.Errorf("mine: %w", fake)
-		})
-		require.ErrorIs(t, err, fake)
-		require.Equal(t, 1, calls)
-	})
-}
-
 func TestConflict(t *testing.T) {
 	f := newFake()
 	for range DefaultMaxAttempts {
@@ -356,6 +282,7 @@ func TestUseAfterTheCallback(t *testing.T) {
 	_, _, err := leaked.Get(t.Context(), key("a"))
 	require.ErrorIs(t, err, storage.ErrClosed)
 	require.ErrorIs(t, leaked.Create(t.Context(), record("a", "1")), storage.ErrClosed)
+	require.ErrorIs(t, leaked.Append(t.Context(), head("s"), items("1")...), storage.ErrClosed)
 	require.ErrorIs(t, leaked.Wake("q"), storage.ErrClosed)
 }
 

@@ -14,6 +14,7 @@ import (
 // every call, so that tests see exactly what the engine asked for.
 type fakeStore struct {
 	records  map[storage.Key]storage.Record
+	streams  map[storage.Key][]string // the items of each stream
 	next     int64
 	now      time.Time
 	log      []string
@@ -27,7 +28,7 @@ type fakeStore struct {
 
 func newFake() *fakeStore {
 	return &fakeStore{
-		records: make(map[storage.Key]storage.Record), failures: make(map[string][]error), before: make(map[string]func()),
+		records: make(map[storage.Key]storage.Record), streams: make(map[storage.Key][]string), failures: make(map[string][]error), before: make(map[string]func()),
 		now: time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 }
@@ -144,6 +145,12 @@ func (s *fakeSession) Commit(_ context.Context, p *Plan) (Committed, error) {
 			continue
 		}
 		done.Versions = append(done.Versions, s.f.put(m.Key, string(m.Record.Document)).Version)
+	}
+	for _, a := range p.Appends {
+		done.First = append(done.First, int64(len(s.f.streams[a.Head]))+1)
+		for _, item := range a.Items {
+			s.f.streams[a.Head] = append(s.f.streams[a.Head], string(item))
+		}
 	}
 	return done, nil
 }

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/seed4391e180/runlane/storage"
@@ -13,7 +14,16 @@ type Plan struct {
 	Expect    []Expectation // of keys that are read and not written, in key order
 	Mutations []Mutation    // net effects, in key order
 	Locks     []Lock        // keys to lock now: those of the attempt that it does not hold yet, in key order
+	Appends   []Append      // to streams, in the order of the first append to each
 	Topics    []string      // hints to send when the plan commits
+}
+
+// Append is what the attempt wants at the end of one stream. The lock of the head
+// is taken last unless Locks has it.
+type Append struct {
+	Head                storage.Key
+	Environment, Stream string // what the head's key says
+	Items               []json.RawMessage
 }
 
 // Expectation is what the attempt saw of a key.
@@ -48,7 +58,23 @@ type Lock struct {
 }
 
 // Empty reports whether committing the plan would change nothing.
-func (p *Plan) Empty() bool { return len(p.Mutations) == 0 && len(p.Topics) == 0 }
+func (p *Plan) Empty() bool {
+	return len(p.Mutations) == 0 && len(p.Topics) == 0 && len(p.Appends) == 0
+}
+
+// items is how many records the plan appends.
+func (p *Plan) items() int {
+	n := 0
+	for i := range p.Appends {
+		n += len(p.Appends[i].Items)
+	}
+	return n
+}
+
+// keys is how many keys the plan locks to commit: its own, and those of the streams.
+func (p *Plan) keys() int {
+	return len(p.Expect) + len(p.Mutations) + len(p.Appends) + p.items()
+}
 
 func (p *Plan) sort() {
 	slices.SortFunc(p.Expect, func(a, b Expectation) int { return a.Key.Compare(b.Key) })

@@ -18,7 +18,8 @@ func (a *attempt) Get(ctx context.Context, key storage.Key, mode ...storage.Read
 }
 
 // GetMany is [storage.Tx.GetMany].
-func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...storage.ReadMode) (map[storage.Key]storage.Record, error) {
+func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...storage.ReadMode) (found map[storage.Key]storage.Record, err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return nil, err
 	}
@@ -30,7 +31,7 @@ func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...stora
 	if err := a.load(ctx, keys); err != nil {
 		return nil, err
 	}
-	found := make(map[storage.Key]storage.Record, len(keys))
+	found = make(map[storage.Key]storage.Record, len(keys))
 	for _, key := range keys {
 		if s, ok := a.staged[key]; ok {
 			if !s.deleted {
@@ -106,7 +107,8 @@ func (a *attempt) lookup(ctx context.Context, keys []storage.Key) ([]storage.Rec
 }
 
 // Peek is [storage.Tx.Peek].
-func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (map[storage.Key]storage.Record, error) {
+func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (found map[storage.Key]storage.Record, err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return nil, err
 	}
@@ -124,7 +126,7 @@ func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (map[storage.Key
 	if len(distinct) > a.engine.Limits.MaxKeys {
 		return nil, &storage.InputError{Kind: storage.ErrTooMany, Field: "keys", Limit: a.engine.Limits.MaxKeys}
 	}
-	found := make(map[storage.Key]storage.Record, len(distinct))
+	found = make(map[storage.Key]storage.Record, len(distinct))
 	if len(distinct) == 0 {
 		return found, nil
 	}
@@ -139,7 +141,8 @@ func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (map[storage.Key
 }
 
 // Assume is [storage.Tx.Assume].
-func (a *attempt) Assume(ctx context.Context, rec storage.Record) (storage.Record, bool, error) {
+func (a *attempt) Assume(ctx context.Context, rec storage.Record) (now storage.Record, found bool, err error) {
+	defer a.note(&err)
 	if rec.Version.IsZero() {
 		if err := a.usable(); err != nil {
 			return storage.Record{}, false, err
@@ -150,7 +153,8 @@ func (a *attempt) Assume(ctx context.Context, rec storage.Record) (storage.Recor
 }
 
 // AssumeAbsent is [storage.Tx.AssumeAbsent].
-func (a *attempt) AssumeAbsent(ctx context.Context, key storage.Key) (storage.Record, bool, error) {
+func (a *attempt) AssumeAbsent(ctx context.Context, key storage.Key) (now storage.Record, found bool, err error) {
+	defer a.note(&err)
 	return a.assume(ctx, storage.Record{Key: key})
 }
 
@@ -170,16 +174,17 @@ func (a *attempt) assume(ctx context.Context, rec storage.Record) (storage.Recor
 }
 
 // Query is [storage.Tx.Query].
-func (a *attempt) Query(ctx context.Context, q storage.Query) (storage.Page, error) {
+func (a *attempt) Query(ctx context.Context, q storage.Query) (page storage.Page, err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return storage.Page{}, err
 	}
-	q, err := a.engine.Limits.CheckQuery(q)
+	q, err = a.engine.Limits.CheckQuery(q)
 	if err != nil {
 		return storage.Page{}, err
 	}
 	first := len(a.reads) == 0 && len(a.carried) == 0 && a.separate == 0 && len(a.held) == 0
-	page, err := a.sess.Select(ctx, q)
+	page, err = a.sess.Select(ctx, q)
 	if err != nil {
 		return storage.Page{}, a.fail(err)
 	}
@@ -214,7 +219,8 @@ func (a *attempt) carry(rec storage.Record) error {
 }
 
 // Now is [storage.Tx.Now].
-func (a *attempt) Now(ctx context.Context) (time.Time, error) {
+func (a *attempt) Now(ctx context.Context) (now time.Time, err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return time.Time{}, err
 	}
@@ -229,7 +235,7 @@ func (a *attempt) Now(ctx context.Context) (time.Time, error) {
 	if len(plan.Locks)+len(a.held) > a.engine.Limits.MaxKeys {
 		return time.Time{}, &storage.InputError{Kind: storage.ErrTooMany, Field: "keys of the transaction", Limit: a.engine.Limits.MaxKeys}
 	}
-	now, err := a.sess.Seal(ctx, plan)
+	now, err = a.sess.Seal(ctx, plan)
 	if err != nil {
 		return time.Time{}, a.fail(err)
 	}

@@ -28,7 +28,10 @@ func (a *attempt) sealPlan() *Plan {
 // plan is what committing asks of the database: the net effect of what was
 // staged, the expectations that nothing has settled yet, and the missing locks.
 func (a *attempt) plan() *Plan {
-	plan := &Plan{Topics: a.topics}
+	plan := &Plan{Appends: a.appends}
+	if !a.quiet {
+		plan.Topics = a.topics
+	}
 	for key, s := range a.staged {
 		if m, ok := a.mutation(key, s); ok {
 			plan.Mutations = append(plan.Mutations, m)
@@ -48,7 +51,7 @@ func (a *attempt) plan() *Plan {
 			continue
 		}
 		plan.Expect = append(plan.Expect, Expectation{Key: key, Version: r.rec.Version})
-		a.lock(plan, key, a.number == 1 || r.readOnly)
+		a.lock(plan, key, (r.readOnly || a.number == 1) && !a.appendsTo(key))
 	}
 	plan.sort()
 	return plan

@@ -30,7 +30,7 @@ type Session interface {
 	// The locks are held until the session ends.
 	Seal(ctx context.Context, p *Plan) (time.Time, error)
 	// Commit locks the plan's keys, checks its expectations, applies its mutations,
-	// sends its hints and commits, all or nothing.
+	// sends its hints, appends its items and commits, all or nothing.
 	Commit(ctx context.Context, p *Plan) (Committed, error)
 	// End gives back what the session holds; what was not committed is rolled back,
 	// also when ctx is cancelled. It is called exactly once.
@@ -42,7 +42,8 @@ type Session interface {
 // Committed is what a commit returns.
 type Committed struct {
 	Versions []storage.Version // of the plan's mutations, in its order; zero for a Delete
-	Time     time.Time
+	First    []int64           // positions of the first item of each of the plan's appends
+	Time     time.Time         // zero if the commit's own answer was lost
 }
 
 // Replay says that an attempt is stale and may be tried again.
@@ -53,6 +54,8 @@ type Replay struct {
 	// Final is what the transaction returns if this happens twice; nil means that
 	// the number of attempts decides.
 	Final error
+	// Quiet asks that later attempts send no hints.
+	Quiet bool
 }
 
 func (r *Replay) Error() string {

@@ -2,12 +2,16 @@ package txn
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 
 	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/codec"
 )
 
 // Create is [storage.Tx.Create].
-func (a *attempt) Create(ctx context.Context, rec storage.Record) error {
+func (a *attempt) Create(ctx context.Context, rec storage.Record) (err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return err
 	}
@@ -72,7 +76,8 @@ func (a *attempt) created(key storage.Key) bool {
 }
 
 // Replace is [storage.Tx.Replace].
-func (a *attempt) Replace(_ context.Context, rec storage.Record) error {
+func (a *attempt) Replace(_ context.Context, rec storage.Record) (err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return err
 	}
@@ -87,7 +92,8 @@ func (a *attempt) Replace(_ context.Context, rec storage.Record) error {
 }
 
 // Delete is [storage.Tx.Delete].
-func (a *attempt) Delete(_ context.Context, key storage.Key) error {
+func (a *attempt) Delete(_ context.Context, key storage.Key) (err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return err
 	}
@@ -140,8 +146,68 @@ func (a *attempt) stage(rec storage.Record, s *stage) error {
 	return nil
 }
 
+// Append is [storage.Tx.Append].
+func (a *attempt) Append(_ context.Context, head storage.Key, items ...json.RawMessage) (err error) {
+	defer a.note(&err)
+	if err := a.usable(); err != nil {
+		return err
+	}
+	limits := a.engine.Limits
+	if err := limits.CheckItems(head, items); err != nil {
+		return err
+	}
+	environment, stream, err := codec.StreamOf(head)
+	if err != nil {
+		return err
+	}
+	if a.engine.Joined {
+		return &storage.InputError{Kind: storage.ErrAppendJoined, Key: head, Reason: "the stream would stay locked until the caller commits; append in a transaction of its own"}
+	}
+	if r := a.reads[head]; r != nil && r.readOnly {
+		return readOnlyError(head)
+	}
+	return a.stageItems(Append{Head: head, Environment: environment, Stream: stream, Items: items})
+}
+
+// stageItems adds items to what the attempt appends, within the transaction's limits.
+func (a *attempt) stageItems(more Append) error {
+	bytes, items := a.bytes, len(more.Items)
+	for _, item := range more.Items {
+		bytes += len(item)
+	}
+	place := -1
+	for i := range a.appends {
+		items += len(a.appends[i].Items)
+		if a.appends[i].Head == more.Head {
+			place = i
+		}
+	}
+	switch {
+	case items > a.engine.Limits.MaxItems:
+		return &storage.InputError{Kind: storage.ErrTooMany, Key: more.Head, Field: "items of the transaction", Limit: a.engine.Limits.MaxItems}
+	case bytes > a.engine.Limits.MaxTransaction:
+		return &storage.InputError{Kind: storage.ErrTooLarge, Key: more.Head, Field: "documents and items of the transaction", Limit: a.engine.Limits.MaxTransaction}
+	case len(more.Items) == 0:
+		return nil
+	}
+	a.bytes = bytes
+	if place < 0 {
+		more.Items = slices.Clone(more.Items) // the array is the caller's
+		a.appends = append(a.appends, more)
+		return nil
+	}
+	a.appends[place].Items = append(a.appends[place].Items, more.Items...)
+	return nil
+}
+
+// appendsTo reports whether the attempt appends to the stream with the head key.
+func (a *attempt) appendsTo(key storage.Key) bool {
+	return slices.ContainsFunc(a.appends, func(p Append) bool { return p.Head == key })
+}
+
 // Wake is [storage.Tx.Wake].
-func (a *attempt) Wake(topic string) error {
+func (a *attempt) Wake(topic string) (err error) {
+	defer a.note(&err)
 	if err := a.usable(); err != nil {
 		return err
 	}

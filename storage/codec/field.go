@@ -64,6 +64,10 @@ const (
 	fieldReason
 	fieldKey
 
+	fieldStream
+	fieldPosition
+	fieldData
+
 	fieldCount
 )
 
@@ -121,6 +125,9 @@ var fieldNames = [fieldCount]string{
 	fieldToken:            "token",
 	fieldReason:           "reason",
 	fieldKey:              "key",
+	fieldStream:           "stream",
+	fieldPosition:         "position",
+	fieldData:             "data",
 }
 
 // String is the field's name in documents and in errors.

@@ -129,6 +129,47 @@ func FuzzDecodeOwners(f *testing.F) {
 	})
 }
 
+func FuzzDecodeObservations(f *testing.F) {
+	addGoldenDocuments(f, func(doc []byte) { f.Add(doc, "prod", "order:123", int64(41), int64(0)) })
+	f.Fuzz(func(t *testing.T, doc []byte, env, stream string, position, later int64) {
+		rec := storage.Record{Document: doc, Later: time.Duration(later)}
+		rec.Key, _ = codec.ObservationHeadKey(env, stream)
+		if h, kind := codec.DecodeObservationHead(rec); kind == codec.Canonical {
+			again, err := codec.EncodeObservationHead(h)
+			if err != nil || again.Key != rec.Key {
+				t.Fatalf("%q is canonical, but: %v", doc, err)
+			}
+			if got, kind := codec.DecodeObservationHead(again); kind != codec.Canonical || got != h {
+				t.Fatalf("%q decodes to %+v, and that to %+v", doc, h, got)
+			}
+		}
+		rec.Key, _ = codec.ObservationKey(env, stream, position)
+		if o, kind := codec.DecodeObservation(rec); kind == codec.Canonical {
+			again, err := codec.EncodeObservation(o)
+			if err != nil || again.Key != rec.Key {
+				t.Fatalf("%q is canonical, but: %v", doc, err)
+			}
+			if got, kind := codec.DecodeObservation(again); kind != codec.Canonical || !reflect.DeepEqual(got, o) {
+				t.Fatalf("%q decodes to %+v, and that to %+v", doc, o, got)
+			}
+		}
+	})
+}
+
+func FuzzStreamOf(f *testing.F) {
+	f.Add("$prod!", "$order:123!")
+	f.Fuzz(func(t *testing.T, partition, id string) {
+		key := storage.Key{Collection: storage.ObservationHeads, Partition: partition, ID: id}
+		env, stream, err := codec.StreamOf(key)
+		if err != nil {
+			return
+		}
+		if again, err := codec.ObservationHeadKey(env, stream); err != nil || again != key {
+			t.Fatalf("%v is the head of %q in %q, whose key is %v (%v)", key, stream, env, again, err)
+		}
+	})
+}
+
 // Splitting and joining keep the value of every document that a driver can get,
 // and of anything else they make something, but no panic.
 func FuzzSplitPayload(f *testing.F) {

@@ -40,6 +40,12 @@ func TestGoldenRecords(t *testing.T) {
 		addGolden(records, want, name, mustIdempotencyOwner(t, o), o)
 	}
 	addGolden(records, want, "singleton_owner", mustSingletonOwner(t, sampleSingletonOwner), sampleSingletonOwner)
+	for name, h := range sampleHeads() {
+		addGolden(records, want, name, mustHead(t, h), h)
+	}
+	for name, o := range sampleObservations() {
+		addGolden(records, want, name, mustObservation(t, o), o)
+	}
 	for prefix, f := range decoders {
 		for name := range records {
 			if strings.HasPrefix(name, prefix) {
@@ -72,6 +78,14 @@ var decoders = map[string]func(storage.Record) (any, codec.Kind){
 	},
 	"singleton_owner": func(rec storage.Record) (any, codec.Kind) {
 		o, kind := codec.DecodeSingletonOwner(rec)
+		return o, kind
+	},
+	"head": func(rec storage.Record) (any, codec.Kind) {
+		h, kind := codec.DecodeObservationHead(rec)
+		return h, kind
+	},
+	"observation": func(rec storage.Record) (any, codec.Kind) {
+		o, kind := codec.DecodeObservation(rec)
 		return o, kind
 	},
 }

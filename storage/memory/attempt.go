@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ type attempt struct {
 	label  string
 	number int
 	held   map[storage.Key]lockMode // used under the mutex of the driver
+	waits  *waiter                  // for a lock that somebody else has; likewise
 
 	ran     bool // the callback was called
 	ended   atomic.Bool
@@ -32,10 +34,13 @@ type attempt struct {
 	sealed   bool
 	sealTime time.Time
 
-	mutations int // keys with a staged write
-	bytes     int // of all staged documents
+	mutations int     // keys with a staged write
+	tails     []*tail // what is appended, in the order of the first Append to each stream
+	items     int     // of all tails
+	bytes     int     // of all staged documents and items
 	topics    []string
-	committed bool // the hints may be sent
+	given     []error // what the methods have returned
+	committed bool    // the hints may be sent
 }
 
 var _ storage.Tx = (*attempt)(nil)
@@ -112,9 +117,21 @@ func (a *attempt) stale(r *replay) error {
 	return a.conflict()
 }
 
+// note remembers what a method of Tx returns.
+func (a *attempt) note(err *error) {
+	if *err != nil {
+		a.given = append(a.given, *err)
+	}
+}
+
+// gave reports whether an error came from a method of Tx.
+func (a *attempt) gave(err error) bool {
+	return slices.ContainsFunc(a.given, func(given error) bool { return errors.Is(err, given) })
+}
+
 // room checks that the attempt may touch that many more keys.
 func (a *attempt) room(more int) error {
-	if len(a.keys)+more > a.driver.limits.MaxKeys {
+	if len(a.keys)+len(a.tails)+a.items+more > a.driver.limits.MaxKeys {
 		return &storage.InputError{Kind: storage.ErrTooMany, Field: "keys", Limit: a.driver.limits.MaxKeys}
 	}
 	return nil
@@ -136,9 +153,9 @@ func (a *attempt) sortedKeys() []storage.Key {
 // lockMode is how a key must be held to seal the attempt. Those that are only read
 // share it, unless they were sealed or read before by an attempt that failed: two
 // holders that share and then both want to write can only fail again and again.
-func (a *attempt) lockMode(k *keyState) lockMode {
+func (a *attempt) lockMode(key storage.Key, k *keyState) lockMode {
 	switch {
-	case k.written():
+	case k.written(), a.tailOf(key) != nil:
 		return exclusive
 	case k.readOnly:
 		return shared
@@ -149,7 +166,8 @@ func (a *attempt) lockMode(k *keyState) lockMode {
 }
 
 // nextLocks lists what the next attempt locks before it begins. What was found by
-// an exclusive query is left out: by then it is somebody else's business.
+// an exclusive query is left out: by then it is somebody else's business. So are
+// heads that are only appended to: their turn comes last.
 func (a *attempt) nextLocks() []lockRequest {
 	requests := make([]lockRequest, 0, len(a.keys))
 	for key, k := range a.keys {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"time"
 
 	"github.com/seed4391e180/runlane/storage"
@@ -8,7 +9,7 @@ import (
 )
 
 // commit applies what the attempt staged, all or nothing.
-func (a *attempt) commit() (storage.Commit, error) {
+func (a *attempt) commit(ctx context.Context) (storage.Commit, error) {
 	if !a.writes() {
 		if a.mixed() {
 			if stale := a.validate(); stale != nil {
@@ -17,9 +18,18 @@ func (a *attempt) commit() (storage.Commit, error) {
 		}
 		return storage.Commit{}, nil
 	}
-	commit, stale := a.write()
-	if stale != nil {
+	if stale := a.lockedSeal(); stale != nil {
 		return storage.Commit{}, stale
+	}
+	// From here on nothing that the attempt touched can change, so it may take its
+	// time to wait for the heads of streams, which are locked last: whoever has one
+	// is about to commit.
+	if err := a.wait(ctx, a.headLocks()); err != nil {
+		return storage.Commit{}, err
+	}
+	commit, err := a.write()
+	if err != nil {
+		return storage.Commit{}, err
 	}
 	a.committed = true
 	return commit, nil
@@ -28,7 +38,7 @@ func (a *attempt) commit() (storage.Commit, error) {
 // writes reports whether the commit has any effect, or an expectation that no read
 // has looked at.
 func (a *attempt) writes() bool {
-	if len(a.topics) > 0 {
+	if len(a.topics) > 0 || len(a.tails) > 0 {
 		return true
 	}
 	for _, k := range a.keys {
@@ -39,16 +49,15 @@ func (a *attempt) writes() bool {
 	return false
 }
 
-func (a *attempt) write() (storage.Commit, *replay) {
+// write applies the changes of an attempt that is sealed and has the locks of its
+// heads.
+func (a *attempt) write() (storage.Commit, error) {
 	d := a.driver
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if stale := a.seal(); stale != nil {
-		return storage.Commit{}, stale
-	}
 	now := d.now()
 	changes := a.changes(now)
-	if len(changes) == 0 {
+	if len(changes) == 0 && len(a.tails) == 0 {
 		return storage.Commit{}, nil
 	}
 	if key, held, holder, found := d.state.duplicate(changes); found {
@@ -61,11 +70,17 @@ func (a *attempt) write() (storage.Commit, *replay) {
 			},
 		}
 	}
-	d.state.apply(changes)
-	commit := storage.Commit{Versions: map[storage.Key]storage.Version{}, Time: now}
-	for _, c := range changes {
-		if c.record != nil {
-			commit.Versions[c.key] = c.record.version
+	all := newBatch(&d.state, changes)
+	appended, err := a.extend(all, now)
+	if err != nil {
+		return storage.Commit{}, err
+	}
+	d.state.apply(all.changes)
+	commit := storage.Commit{Versions: map[storage.Key]storage.Version{}, Appended: appended, Time: now}
+	for key, k := range a.keys {
+		// A head that was appended to has another version than the one that was staged.
+		if k.staged == put && a.tailOf(key) == nil {
+			commit.Versions[key] = d.state.version(key)
 		}
 	}
 	return commit, nil

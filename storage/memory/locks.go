@@ -34,6 +34,7 @@ type keyLock struct {
 
 type waiter struct {
 	owner   *attempt
+	key     storage.Key
 	mode    lockMode
 	granted chan struct{}
 }
@@ -77,8 +78,9 @@ func (l *keyLock) grant(owner *attempt, key storage.Key, mode lockMode) {
 
 // enqueue puts the owner in line for a lock that try refused.
 func (t lockTable) enqueue(owner *attempt, key storage.Key, mode lockMode) *waiter {
-	w := &waiter{owner: owner, mode: mode, granted: make(chan struct{})}
+	w := &waiter{owner: owner, key: key, mode: mode, granted: make(chan struct{})}
 	t[key].queue = append(t[key].queue, w)
+	owner.waits = w
 	return w
 }
 
@@ -91,8 +93,51 @@ func (t lockTable) leave(key storage.Key, w *waiter) (granted bool) {
 		return true
 	}
 	l.queue = slices.Delete(l.queue, at, at+1)
+	w.owner.waits = nil
 	t.advance(key, l)
 	return false
+}
+
+// circular reports whether an attempt waits, through others, for itself.
+func (t lockTable) circular(owner *attempt) bool {
+	seen := map[*attempt]bool{}
+	next := []*attempt{owner}
+	for len(next) > 0 {
+		a := next[len(next)-1]
+		next = next[:len(next)-1]
+		if a.waits == nil {
+			continue
+		}
+		for _, b := range t.blockers(a.waits) {
+			if b == owner {
+				return true
+			}
+			if !seen[b] {
+				seen[b] = true
+				next = append(next, b)
+			}
+		}
+	}
+	return false
+}
+
+// blockers lists whom a waiter waits for: those who hold the lock and those who are
+// in front of it.
+func (t lockTable) blockers(w *waiter) []*attempt {
+	l := t[w.key]
+	var all []*attempt
+	for holder, held := range l.holders {
+		if holder != w.owner && (held == exclusive || w.mode == exclusive) {
+			all = append(all, holder)
+		}
+	}
+	for _, other := range l.queue {
+		if other == w {
+			break
+		}
+		all = append(all, other.owner)
+	}
+	return all
 }
 
 // release gives back everything that the owner holds.
@@ -114,6 +159,7 @@ func (t lockTable) advance(key storage.Key, l *keyLock) {
 			return
 		}
 		l.queue = l.queue[1:]
+		w.owner.waits = nil
 		l.grant(w.owner, key, w.mode)
 		close(w.granted)
 	}
@@ -122,9 +168,10 @@ func (t lockTable) advance(key storage.Key, l *keyLock) {
 	}
 }
 
-// wait takes the locks one after the other, waiting for each. Everybody who waits
-// does so in the order of the keys and before taking any other lock, so nobody
-// waits in a circle.
+// wait takes the locks one after the other, in the order of the keys, waiting for
+// each. Those who wait before taking any other lock never wait in a circle. Those
+// who wait for the heads of streams hold what else they touched: whoever would close
+// a circle gives up instead.
 func (a *attempt) wait(ctx context.Context, requests []lockRequest) error {
 	for _, r := range requests {
 		if err := a.waitFor(ctx, r); err != nil {
@@ -142,6 +189,11 @@ func (a *attempt) waitFor(ctx context.Context, r lockRequest) error {
 		return nil
 	}
 	w := d.locks.enqueue(a, r.key, r.mode)
+	if d.locks.circular(a) {
+		d.locks.leave(r.key, w)
+		d.mu.Unlock()
+		return &replay{reason: storage.ReasonDeadlock, key: r.key}
+	}
 	d.mu.Unlock()
 
 	timer := time.NewTimer(d.cfg.LockTimeout)

@@ -8,11 +8,12 @@ import (
 )
 
 // Query implements [storage.Tx].
-func (a *attempt) Query(ctx context.Context, q storage.Query) (storage.Page, error) {
+func (a *attempt) Query(ctx context.Context, q storage.Query) (page storage.Page, err error) {
+	defer a.note(&err)
 	if err := a.usable(ctx); err != nil {
 		return storage.Page{}, err
 	}
-	q, err := a.driver.limits.CheckQuery(q)
+	q, err = a.driver.limits.CheckQuery(q)
 	if err != nil {
 		return storage.Page{}, err
 	}

@@ -20,17 +20,18 @@ func (a *attempt) Get(ctx context.Context, key storage.Key, mode ...storage.Read
 }
 
 // GetMany implements [storage.Tx].
-func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...storage.ReadMode) (map[storage.Key]storage.Record, error) {
+func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...storage.ReadMode) (found map[storage.Key]storage.Record, err error) {
+	defer a.note(&err)
 	if err := a.admit(ctx, keys); err != nil {
 		return nil, err
 	}
 	a.fetch(keys)
-	found := make(map[storage.Key]storage.Record, len(keys))
+	found = make(map[storage.Key]storage.Record, len(keys))
 	for _, key := range keys {
 		k := a.keys[key]
 		k.seen = true
 		// A key that is written already needs its exclusive lock whatever is promised now.
-		if slices.Contains(mode, storage.ReadOnly) && !k.written() {
+		if slices.Contains(mode, storage.ReadOnly) && !k.written() && a.tailOf(key) == nil {
 			k.readOnly = true
 		}
 		if rec, ok := k.current(); ok {
@@ -41,7 +42,8 @@ func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...stora
 }
 
 // Peek implements [storage.Tx].
-func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (map[storage.Key]storage.Record, error) {
+func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (found map[storage.Key]storage.Record, err error) {
+	defer a.note(&err)
 	if err := a.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (map[storage.Key
 		}
 	}
 	a.used = true
-	found := make(map[storage.Key]storage.Record, len(keys))
+	found = make(map[storage.Key]storage.Record, len(keys))
 	a.driver.mu.Lock()
 	defer a.driver.mu.Unlock()
 	for _, key := range keys {
@@ -79,7 +81,8 @@ func (a *attempt) AssumeAbsent(ctx context.Context, key storage.Key) (storage.Re
 	return a.assume(ctx, storage.Record{Key: key})
 }
 
-func (a *attempt) assume(ctx context.Context, rec storage.Record) (storage.Record, bool, error) {
+func (a *attempt) assume(ctx context.Context, rec storage.Record) (now storage.Record, found bool, err error) {
+	defer a.note(&err)
 	if a.number > 1 {
 		return a.Get(ctx, rec.Key)
 	}
@@ -94,7 +97,7 @@ func (a *attempt) assume(ctx context.Context, rec storage.Record) (storage.Recor
 		a.noteRead()
 	}
 	k.seen = true
-	now, found := k.current()
+	now, found = k.current()
 	return now, found, nil
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // Now implements [storage.Tx].
-func (a *attempt) Now(ctx context.Context) (time.Time, error) {
+func (a *attempt) Now(ctx context.Context) (now time.Time, err error) {
+	defer a.note(&err)
 	if err := a.usable(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -30,13 +31,19 @@ func (a *attempt) Now(ctx context.Context) (time.Time, error) {
 	return a.sealTime, nil
 }
 
+func (a *attempt) lockedSeal() *replay {
+	a.driver.mu.Lock()
+	defer a.driver.mu.Unlock()
+	return a.seal()
+}
+
 // seal locks everything that the attempt touched and then checks that what it saw
 // still holds. From here on nobody else can change it. The caller holds the mutex
 // of the driver.
 func (a *attempt) seal() *replay {
 	sorted := a.sortedKeys()
 	for _, key := range sorted {
-		if !a.driver.locks.try(a, key, a.lockMode(a.keys[key])) {
+		if !a.driver.locks.try(a, key, a.lockMode(key, a.keys[key])) {
 			return &replay{reason: storage.ReasonLocked, key: key}
 		}
 	}

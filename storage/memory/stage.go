@@ -9,7 +9,8 @@ import (
 )
 
 // Create implements [storage.Tx].
-func (a *attempt) Create(ctx context.Context, rec storage.Record) error {
+func (a *attempt) Create(ctx context.Context, rec storage.Record) (err error) {
+	defer a.note(&err)
 	if err := a.stageable(ctx, rec.Key); err != nil {
 		return err
 	}
@@ -32,7 +33,8 @@ func (a *attempt) Create(ctx context.Context, rec storage.Record) error {
 }
 
 // Replace implements [storage.Tx].
-func (a *attempt) Replace(ctx context.Context, rec storage.Record) error {
+func (a *attempt) Replace(ctx context.Context, rec storage.Record) (err error) {
+	defer a.note(&err)
 	if err := a.stageable(ctx, rec.Key); err != nil {
 		return err
 	}
@@ -46,7 +48,8 @@ func (a *attempt) Replace(ctx context.Context, rec storage.Record) error {
 }
 
 // Delete implements [storage.Tx].
-func (a *attempt) Delete(ctx context.Context, key storage.Key) error {
+func (a *attempt) Delete(ctx context.Context, key storage.Key) (err error) {
+	defer a.note(&err)
 	if err := a.stageable(ctx, key); err != nil {
 		return err
 	}
@@ -67,7 +70,8 @@ func (a *attempt) Delete(ctx context.Context, key storage.Key) error {
 }
 
 // Wake implements [storage.Tx].
-func (a *attempt) Wake(topic string) error {
+func (a *attempt) Wake(topic string) (err error) {
+	defer a.note(&err)
 	if err := a.usable(context.Background()); err != nil {
 		return err
 	}

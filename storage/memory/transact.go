@@ -104,7 +104,7 @@ func (a *attempt) finish(ctx context.Context, callback error) (storage.Commit, e
 	case a.doom != nil:
 		return storage.Commit{}, a.doom
 	case callback != nil:
-		if a.failure == nil && a.mixed() {
+		if a.failure == nil && a.mixed() && !a.gave(callback) {
 			if stale := a.validate(); stale != nil {
 				stale.callback = callback
 				return storage.Commit{}, stale
@@ -116,7 +116,7 @@ func (a *attempt) finish(ctx context.Context, callback error) (storage.Commit, e
 	case ctx.Err() != nil:
 		return storage.Commit{}, ctx.Err()
 	}
-	return a.commit()
+	return a.commit(ctx)
 }
 
 // end gives the locks back, and then sends the hints of what was committed: whoever

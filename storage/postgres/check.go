@@ -13,10 +13,12 @@ import (
 type Health struct {
 	Server string    // the server's own words
 	Clock  time.Time // the database's clock
+	Locks  int       // nominal capacity of the lock table that all sessions share
 }
 
 // Check asks whether the database is fit for the driver: version, encoding,
-// isolation, schema and privileges. Nothing else asks; a driver works, or fails with
+// isolation, schema and privileges. It also adapts Config.MaxHeldLocks, if that is
+// 0, to the server. Nothing else asks; a driver works, or fails with
 // the same errors, without it. Errors: ErrConfiguration that says the mend,
 // ErrUnavailable.
 func (d *Driver) Check(ctx context.Context) (Health, error) {
@@ -33,7 +35,7 @@ func (d *Driver) Check(ctx context.Context) (Health, error) {
 		defer rows.Close()
 		for rows.Next() {
 			if err := rows.Scan(&s.version, &s.encoding, &s.isolation, &h.Server, &s.schemaUsable, &s.schemaExists, &s.tablesExist,
-				&s.tablesWritable, &s.functionExists, &s.functionExecutable, &s.sequenceUsable, &h.Clock); err != nil {
+				&s.tablesWritable, &s.functionExists, &s.functionExecutable, &s.sequenceUsable, &h.Clock, &h.Locks); err != nil {
 				return err
 			}
 		}
@@ -43,6 +45,9 @@ func (d *Driver) Check(ctx context.Context) (Health, error) {
 		return Health{}, err
 	}
 	s.product, h.Clock = h.Server, h.Clock.UTC()
+	if d.config.MaxHeldLocks == 0 {
+		d.budget.resize(h.Locks / 2)
+	}
 	return h, s.problem(d.names.schema)
 }
 

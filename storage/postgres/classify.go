@@ -36,6 +36,8 @@ const (
 	stateNoDatabase     = "3D000"
 	stateInvalidAuth    = "28000"
 	stateInvalidPass    = "28P01"
+	stateTooMuch        = "54000" // also: no room left in the notification queue
+	stateUnsupported    = "0A000" // also: a prepared statement's result would change its type
 )
 
 const mendMigrate = "apply the migrations to this schema (`runlane migrate apply`, or `atlas migrate apply --env deploy`) or name the right schema"
@@ -73,8 +75,16 @@ func classify(ctx context.Context, err error, groups []*group, lockKeys []storag
 			return ctx.Err()
 		}
 		return unavailable(pg)
-	case stateReadOnly, stateOutOfMemory:
+	case stateReadOnly:
 		return unavailable(pg)
+	case stateOutOfMemory:
+		return &txn.Replay{Reason: storage.ReasonLockTable, Err: pg, Final: unavailable(pg)}
+	case stateTooMuch:
+		return &txn.Replay{Reason: storage.ReasonWakes, Err: pg, Final: unavailable(pg), Quiet: true}
+	case stateUnsupported:
+		if pg.Routine == "RevalidateCachedQuery" { // pgx has dropped the statement
+			return &txn.Replay{Reason: storage.ReasonSchema, Err: pg, Final: unavailable(pg)}
+		}
 	case stateInvalidText, stateUntranslatable, stateOutOfRange:
 		return &storage.InputError{Kind: storage.ErrInvalidDocument, Reason: "refused by the database: " + pg.Message}
 	}
@@ -90,6 +100,9 @@ func classify(ctx context.Context, err error, groups []*group, lockKeys []storag
 	return fmt.Errorf("storage/postgres: %w", pg)
 }
 
+// deadlineCode is the code of a commit that arrived too late.
+const deadlineCode = "deadline"
+
 // failedCheck reads the code that runlane_assert_record_write left in the detail.
 func failedCheck(pg *pgconn.PgError, groups []*group, lockKeys []storage.Key) error {
 	code := pg.Detail
@@ -98,6 +111,14 @@ func failedCheck(pg *pgconn.PgError, groups []*group, lockKeys []storage.Key) er
 			Problem: "the default transaction isolation is not read committed",
 			Mend:    "set default_transaction_isolation to 'read committed' for this role and database",
 		}
+	}
+	switch code {
+	case deadlineCode:
+		return &txn.Replay{Reason: storage.ReasonDeadline}
+	case "busy":
+		return &txn.Replay{Reason: storage.ReasonLocked}
+	case "items", "heads":
+		return &txn.Replay{Reason: storage.ReasonExists}
 	}
 	if place, ok := strings.CutPrefix(code, "busy "); ok {
 		stale := &txn.Replay{Reason: storage.ReasonLocked}

@@ -16,81 +16,80 @@ import (
 // one pipeline before one Sync: an implicit transaction in which each statement
 // has a snapshot of its own, committed by the Sync, in one round trip.
 func (s *session) Commit(ctx context.Context, p *txn.Plan) (txn.Committed, error) {
-	versions, low, err := s.versions(ctx, len(p.Mutations))
+	c := commit{session: s, plan: p, first: make([]int64, len(p.Appends))}
+	for i := range p.Appends {
+		c.items += len(p.Appends[i].Items)
+	}
+	versions, deadline, low, err := s.versions(ctx, len(p.Mutations)+len(p.Appends)+c.items)
 	if err != nil {
 		return txn.Committed{}, err
 	}
-	c := commit{session: s, plan: p, groups: s.d.names.groupPlan(p, versions)}
+	c.deadline = deadline
+	c.versions, versions = versions[:len(p.Mutations)], versions[len(p.Mutations):]
+	c.heads, c.records = versions[:len(p.Appends)], versions[len(p.Appends):]
+	c.groups = s.d.names.groupPlan(p, c.versions)
 	c.queue(low)
 	if err := c.send(ctx); err != nil {
 		return txn.Committed{}, err
 	}
 	for i := range p.Mutations {
 		if p.Mutations[i].Op == txn.Delete {
-			versions[i] = storage.Version{}
+			c.versions[i] = storage.Version{}
 		}
 	}
-	return txn.Committed{Versions: versions, Time: c.at.UTC()}, nil
-}
-
-// versions takes versions for n mutations, drawing a block if there are too few.
-func (s *session) versions(ctx context.Context, n int) (versions []storage.Version, low bool, err error) {
-	for {
-		versions, low, ok := s.d.block.take(n)
-		if ok {
-			return versions, low, nil
-		}
-		conn, err := s.connect(ctx)
-		if err != nil {
-			return nil, false, err
-		}
-		batch := &pgx.Batch{}
-		s.d.draw(batch, max(versionDraw, n))
-		s.roundTrips++
-		err = classify(ctx, conn.SendBatch(ctx, batch).Close(), nil, nil)
-		s.free()
-		if err != nil {
-			return nil, false, err
-		}
-	}
+	return txn.Committed{Versions: c.versions, First: c.first, Time: c.at}, nil
 }
 
 // commit is one commit on its way.
 type commit struct {
 	session  *session
 	plan     *txn.Plan
+	items    int               // how many the plan appends
+	versions []storage.Version // of the mutations
+	heads    []storage.Version // of the heads of the plan's streams
+	records  []storage.Version // of the items, stream after stream
+	deadline time.Time         // of the database: what arrives later must fail
 	groups   []*group
 	batch    pgx.Batch
 	at       time.Time
-	answered int // statements whose result has been read
+	first    []int64 // positions of the first items
+	answered int     // statements whose result has been read
+	locks    int     // advisory locks that the batch takes
 }
 
 // queue queues the statements of the commit.
 func (c *commit) queue(drawVersions bool) {
 	s := c.session
-	if !s.open {
+	switch {
+	case s.open:
+	case s.joined != nil:
+		s.begin(&c.batch)
+	default:
 		s.settings(&c.batch)
 	}
 	if texts, exclusive := s.d.locks(c.plan, c.groups); len(texts) > 0 {
+		c.locks = len(texts)
 		c.batch.Queue(s.d.statements.lockTry, texts, exclusive)
 	}
 	if len(c.groups) > 0 {
 		// Only the time is read: the asserts of the select list have done their work.
-		c.batch.Queue(s.d.statements.commit(c.groups), groupArgs(c.groups)...).Query(func(rows pgx.Rows) error {
-			return scanAll(rows, func(rows pgx.Rows) error {
-				values := make([]any, len(rows.FieldDescriptions()))
-				values[0] = &c.at
-				return rows.Scan(values...)
-			})
+		c.batch.Queue(s.d.statements.commit(c.groups), commitArgs(c.groups, c.deadlineText())...).Query(func(rows pgx.Rows) error {
+			return scanAll(rows, func(rows pgx.Rows) error { return scanLeading(rows, &c.at) })
 		})
 	}
-	if len(c.plan.Topics) > 0 && s.d.config.Wakes == WakeInTransaction {
+	if len(c.plan.Topics) > 0 && (s.d.config.Wakes == WakeInTransaction || s.joined != nil && s.d.config.Wakes != WakeOff) {
 		c.batch.Queue(s.d.statements.notify, s.d.channel, c.plan.Topics)
 	}
 	if drawVersions {
 		s.d.draw(&c.batch, versionDraw)
 	}
-	if s.open {
+	if c.items > 0 {
+		c.queueAppend()
+	}
+	switch {
+	case s.joined != nil:
+		s.joined.release(&c.batch)
+	case s.open:
 		c.batch.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 			if tag.String() != "COMMIT" {
 				return errRolledBack
@@ -101,6 +100,22 @@ func (c *commit) queue(drawVersions bool) {
 	for _, q := range c.batch.QueuedQueries {
 		c.count(q)
 	}
+}
+
+// scanLeading reads the first columns of a row.
+func scanLeading(rows pgx.Rows, dest ...any) error {
+	values := make([]any, len(rows.FieldDescriptions()))
+	copy(values, dest)
+	return rows.Scan(values...)
+}
+
+// deadlineText is the deadline as a parameter. What commits in a joined transaction
+// has none: it is not ours to commit.
+func (c *commit) deadlineText() string {
+	if c.session.joined != nil {
+		return "infinity"
+	}
+	return c.deadline.UTC().Format(storage.TimeFormat)
 }
 
 // errRolledBack is COMMIT answered with ROLLBACK: the transaction had failed.
@@ -126,25 +141,49 @@ func (c *commit) count(q *pgx.QueuedQuery) {
 // send sends the commit and finds out what became of it.
 func (c *commit) send(ctx context.Context) error {
 	s := c.session
+	if err := s.reserve(ctx, c.locks); err != nil {
+		return err
+	}
+	defer s.free()
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.free()
 	s.roundTrips++
 	err = conn.SendBatch(ctx, &c.batch).Close()
-	if err == nil {
+	switch {
+	case err == nil:
 		s.open = false
+		c.at = c.at.UTC()
+		s.d.coalesce(s, c.plan.Topics)
 		return nil
+	case s.joined != nil || c.failedBeforeCommit(err):
+		return c.refused(ctx, err)
 	}
-	if c.failedBeforeCommit(err) {
-		return classify(ctx, err, c.groups, lockKeys(c.plan))
+	if len(c.versions)+len(c.records) == 0 {
+		return lostConnection(err) // nothing but hints, which may be sent twice
 	}
+	lost := outcome{commit: c, process: conn.PgConn().PID()}
 	s.open = false
-	if ctx.Err() != nil {
-		err = ctx.Err()
+	s.free() // so that there is a connection to look with
+	return lost.find(ctx, err)
+}
+
+// refused says in the words of the contract why nothing was committed.
+func (c *commit) refused(ctx context.Context, err error) error {
+	if bad := c.badHead(err); bad != nil {
+		return bad
 	}
-	return &storage.CommitUnknownError{Label: s.label, Err: err}
+	err = classify(ctx, err, c.groups, lockKeys(c.plan))
+	if stale := (*txn.Replay)(nil); errors.As(err, &stale) {
+		switch stale.Reason {
+		case storage.ReasonDeadline:
+			c.session.d.clock.forget()
+		case storage.ReasonWakes:
+			c.session.d.config.Logger.WarnContext(ctx, "the notification queue is full; hints are not sent", "error", err)
+		}
+	}
+	return err
 }
 
 // failedBeforeCommit reports whether an error proves that nothing was committed:

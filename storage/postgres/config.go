@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -37,6 +38,18 @@ type Config struct {
 	IdleTimeout time.Duration
 	// AcquireTimeout bounds the wait for a pooled connection. Default: 5 s.
 	AcquireTimeout time.Duration
+	// CommitTimeout is how long a commit may take to arrive, on the database's clock:
+	// one that arrives later fails, and is tried again. It bounds how long the outcome
+	// of a commit can stay open whose connection died. Default: 10 s.
+	CommitTimeout time.Duration
+	// OutcomeTimeout bounds the search for the outcome of a commit whose connection
+	// died; then it is storage.ErrCommitUnknown. Default: 30 s.
+	OutcomeTimeout time.Duration
+	// MaxHeldLocks bounds how many advisory locks the driver holds at a time: they
+	// share the server's lock table with everybody. Who would exceed it waits, at most
+	// for AcquireTimeout. Default: half of the table's capacity once Check has read
+	// it, 3,200 before.
+	MaxHeldLocks int
 	// Wakes says how Tx.Wake sends its hints. Default: WakeInTransaction.
 	Wakes WakeMode
 	// Logger gets what the driver cannot return, such as a lost listener. Default:
@@ -53,6 +66,10 @@ const (
 	// only if, the transaction commits. Commits that notify take turns on one lock of
 	// the server.
 	WakeInTransaction WakeMode = iota
+	// WakeCoalesced sends hints after the commit, from the driver, each topic at most
+	// once in 10 ms. Commits do not wait for each other; a hint is lost if the process
+	// ends in between. Within a joined transaction it is WakeInTransaction.
+	WakeCoalesced
 	// WakeOff sends no hints; whoever waits finds the work when it polls.
 	WakeOff
 )
@@ -73,6 +90,8 @@ func (c Config) withDefaults() (Config, error) {
 		{"StatementTimeout", &c.StatementTimeout, 10 * time.Second},
 		{"IdleTimeout", &c.IdleTimeout, 10 * time.Second},
 		{"AcquireTimeout", &c.AcquireTimeout, 5 * time.Second},
+		{"CommitTimeout", &c.CommitTimeout, 10 * time.Second},
+		{"OutcomeTimeout", &c.OutcomeTimeout, 30 * time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
@@ -83,6 +102,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxTransactionAttempts < 1 || c.MaxTransactionAttempts > 1000 {
 		return c, configError(fmt.Sprintf("Config.MaxTransactionAttempts is %d", c.MaxTransactionAttempts), "give it between 1 and 1000, or 0 for the default")
+	}
+	if c.MaxHeldLocks < 0 {
+		return c, configError(fmt.Sprintf("Config.MaxHeldLocks is %d", c.MaxHeldLocks), "give a positive number, or 0 for the default")
 	}
 	if c.Wakes > WakeOff {
 		return c, configError(fmt.Sprintf("Config.Wakes is %d", c.Wakes), "use one of the wake modes")
@@ -113,6 +135,7 @@ func New(pool *pgxpool.Pool, c Config) (*Driver, error) {
 	d.closing, d.close = context.WithCancel(context.Background())
 	d.engine = txn.Engine{Store: d, MaxAttempts: c.MaxTransactionAttempts}.WithDefaults()
 	d.limits = storage.DefaultLimits()
+	d.budget = newBudget(cmp.Or(c.MaxHeldLocks, defaultBudget))
 	return d, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed4391e180/runlane/internal/txn"
@@ -22,6 +23,9 @@ type Driver struct {
 	limits     storage.Limits
 	channel    string // of notifications
 	block      versionBlock
+	clock      clock
+	budget     *budget
+	hints      hints
 
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
@@ -45,10 +49,16 @@ func (d *Driver) Transact(ctx context.Context, label string, fn func(context.Con
 	}
 	defer done()
 	commit, err := d.engine.Transact(ctx, label, fn)
-	if dup := (*storage.DuplicateActiveError)(nil); errors.As(err, &dup) {
-		d.nameHolder(ctx, dup)
-	}
+	d.explain(ctx, nil, err)
 	return commit, err
+}
+
+// explain adds to an error what takes another question to know, asked on conn or,
+// if that is nil, on any connection.
+func (d *Driver) explain(ctx context.Context, conn *pgx.Conn, err error) {
+	if dup := (*storage.DuplicateActiveError)(nil); errors.As(err, &dup) {
+		d.nameHolder(ctx, conn, dup)
+	}
 }
 
 // begin counts a call, unless the driver is closed.

@@ -11,12 +11,17 @@ import (
 
 // Lookup is txn.Session.Lookup: one statement, whatever the mix of collections.
 func (s *session) Lookup(ctx context.Context, keys []storage.Key) ([]storage.Record, error) {
+	arms, args := lookupArms(keys)
+	recs := make([]storage.Record, 0, len(keys))
+	err := s.query(ctx, statement{text: s.d.statements.lookup(arms, wholeRecords), args: args}, scanRecords(&recs))
+	return recs, err
+}
+
+// lookupArms are the arms of a point read, one for each collection and
+// environment, and their parameters.
+func lookupArms(keys []storage.Key) (arms []storage.Collection, args []any) {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, storage.Key.Compare)
-	var (
-		arms []storage.Collection
-		args []any
-	)
 	for start := 0; start < len(keys); {
 		first, end := keys[start], start
 		var ids []string
@@ -26,9 +31,13 @@ func (s *session) Lookup(ctx context.Context, keys []storage.Key) ([]storage.Rec
 		arms, args = append(arms, first.Collection), append(args, first.Partition, ids)
 		start = end
 	}
-	recs := make([]storage.Record, 0, len(keys))
+	return arms, args
+}
+
+// scanRecords collects the rows of a point read.
+func scanRecords(recs *[]storage.Record) func(pgx.Rows) error {
 	all := storage.Collections()
-	err := s.query(ctx, func(rows pgx.Rows) error {
+	return func(rows pgx.Rows) error {
 		var (
 			ordinal int32
 			version int64
@@ -38,8 +47,7 @@ func (s *session) Lookup(ctx context.Context, keys []storage.Key) ([]storage.Rec
 			return err
 		}
 		rec.Key.Collection, rec.Version = all[ordinal], storage.MakeVersion(version)
-		recs = append(recs, rec)
+		*recs = append(*recs, rec)
 		return nil
-	}, s.d.statements.lookup(arms), args...)
-	return recs, err
+	}
 }

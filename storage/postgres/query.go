@@ -21,16 +21,13 @@ func (s *session) Select(ctx context.Context, q storage.Query) (storage.Page, er
 	if err != nil {
 		return storage.Page{}, err
 	}
-	p := page{query: q}
-	text := s.d.statements.query(q)
-	if q.Lock != storage.Exclusive || s.open {
-		err = s.query(ctx, p.scan, text, args...)
-		return p.page, err
+	if q.Lock == storage.Exclusive {
+		if err := s.reserve(ctx, q.Limit); err != nil {
+			return storage.Page{}, err
+		}
 	}
-	batch := &pgx.Batch{}
-	s.begin(batch)
-	batch.Queue(text, args...).Query(func(rows pgx.Rows) error { return scanAll(rows, p.scan) })
-	err = s.sendOpen(ctx, batch, nil, nil)
+	p := page{query: q}
+	err = s.query(ctx, statement{text: s.d.statements.query(q), args: args, hold: q.Lock == storage.Exclusive}, p.scan)
 	return p.page, err
 }
 

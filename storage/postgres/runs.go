@@ -2,14 +2,18 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"entgo.io/ent/dialect/sql"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/seed4391e180/runlane/ent"
 	"github.com/seed4391e180/runlane/ent/predicate"
 	entrun "github.com/seed4391e180/runlane/ent/run"
 	"github.com/seed4391e180/runlane/internal/cursor"
+	"github.com/seed4391e180/runlane/internal/txn"
 	"github.com/seed4391e180/runlane/run"
 	"github.com/seed4391e180/runlane/storage"
 	"github.com/seed4391e180/runlane/storage/codec"
@@ -33,19 +37,29 @@ func (d *Driver) runs(q querier) *ent.RunQuery {
 	return query
 }
 
-// read runs one operator read on a pooled connection.
+// read runs one operator read on a pooled connection; fn may run again. What a new
+// transaction would get over, a read gets over as well, once: a connection that had
+// died in the pool, a prepared statement that a migration has outdated.
 func (d *Driver) read(ctx context.Context, fn func(querier) error) error {
 	done, err := d.begin()
 	if err != nil {
 		return err
 	}
 	defer done()
+	err = d.readOnce(ctx, fn)
+	if stale := (*txn.Replay)(nil); errors.As(err, &stale) && stale.Final != nil {
+		err = d.readOnce(ctx, fn)
+	}
+	return readError(err)
+}
+
+func (d *Driver) readOnce(ctx context.Context, fn func(querier) error) error {
 	conn, err := d.acquire(ctx)
 	if err != nil {
-		return readError(err)
+		return err
 	}
 	defer conn.Release()
-	return readError(classify(ctx, fn(conn), nil, nil))
+	return classify(ctx, fn(conn), nil, nil)
 }
 
 // GetRun is storage.Operator.GetRun.
@@ -70,7 +84,7 @@ func (d *Driver) GetRun(ctx context.Context, environment, runID string) (r run.R
 
 // nameHolder fills in which run holds a singleton key. What cannot be found out
 // stays unknown: the refusal itself is certain.
-func (d *Driver) nameHolder(ctx context.Context, dup *storage.DuplicateActiveError) {
+func (d *Driver) nameHolder(ctx context.Context, conn *pgx.Conn, dup *storage.DuplicateActiveError) {
 	partition, err := codec.Partition(dup.Environment)
 	if err != nil {
 		return
@@ -81,7 +95,7 @@ func (d *Driver) nameHolder(ctx context.Context, dup *storage.DuplicateActiveErr
 			active = append(active, string(s))
 		}
 	}
-	err = d.read(ctx, func(q querier) error {
+	ask := func(q querier) error {
 		query := d.runs(q).Where(entrun.EnvironmentKey(partition), entrun.Task(dup.Task), entrun.SingletonKey(dup.SingletonKey),
 			entrun.StatusIn(active...))
 		query.Select(entrun.FieldRunID)
@@ -90,7 +104,12 @@ func (d *Driver) nameHolder(ctx context.Context, dup *storage.DuplicateActiveErr
 			dup.RunID, err = keys.DecodeString(rows[0].RunID)
 		}
 		return err
-	})
+	}
+	if conn != nil {
+		err = ask(conn)
+	} else {
+		err = d.read(ctx, ask)
+	}
 	if err != nil {
 		d.config.Logger.WarnContext(ctx, "the holder of a singleton key is not known", "error", err)
 	}

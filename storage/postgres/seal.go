@@ -16,11 +16,15 @@ func (s *session) Seal(ctx context.Context, p *txn.Plan) (time.Time, error) {
 	batch := &pgx.Batch{}
 	s.begin(batch)
 	groups := s.d.names.groupPlan(&txn.Plan{Expect: p.Expect}, nil)
-	if texts, exclusive := s.d.locks(p, groups); len(texts) > 0 {
+	texts, exclusive := s.d.locks(p, groups)
+	if len(texts) > 0 {
 		batch.Queue(s.d.statements.lockTry, texts, exclusive)
 	}
+	if err := s.reserve(ctx, len(texts)); err != nil {
+		return time.Time{}, err
+	}
 	if len(groups) > 0 {
-		batch.Queue(s.d.statements.commit(groups), groupArgs(groups)...)
+		batch.Queue(s.d.statements.commit(groups), commitArgs(groups, "")...)
 	}
 	var now time.Time
 	batch.Queue(s.d.statements.clock).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
@@ -32,13 +36,7 @@ func (s *session) Seal(ctx context.Context, p *txn.Plan) (time.Time, error) {
 
 // Validate is txn.Session.Validate: one statement without locks.
 func (s *session) Validate(ctx context.Context, p *txn.Plan) error {
-	conn, err := s.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.free()
 	groups := s.d.names.groupPlan(&txn.Plan{Expect: p.Expect}, nil)
-	s.roundTrips++
-	_, err = conn.Exec(ctx, s.d.statements.commit(groups), groupArgs(groups)...)
-	return classify(ctx, err, groups, nil)
+	return s.query(ctx, statement{text: s.d.statements.commit(groups), args: commitArgs(groups, ""), groups: groups},
+		func(pgx.Rows) error { return nil })
 }

@@ -19,8 +19,11 @@ import (
 type session struct {
 	d          *Driver
 	label      string
-	conn       *pgxpool.Conn // held while a transaction is open
-	open       bool          // a transaction is open on conn
+	conn       *pgx.Conn     // held while a transaction is open
+	pooled     *pgxpool.Conn // what conn belongs to; nil within a joined transaction
+	joined     *joined       // the transaction that the session is part of; nil if it makes its own
+	open       bool          // a transaction, or the savepoint of a joined one, is open on conn
+	budget     int           // how many locks are counted as held
 	roundTrips int
 }
 
@@ -35,7 +38,12 @@ const cleanupTimeout = 5 * time.Second
 // Begin is txn.Store.Begin. A replay opens its transaction at once and waits there
 // for the locks of the attempt before.
 func (d *Driver) Begin(ctx context.Context, label string, admit *txn.Plan) (txn.Session, error) {
-	s := &session{d: d, label: label}
+	return (&session{d: d, label: label}).admit(ctx, admit)
+}
+
+// admit begins a replay; a first attempt begins with nothing.
+func (s *session) admit(ctx context.Context, admit *txn.Plan) (txn.Session, error) {
+	d := s.d
 	if admit == nil || len(admit.Locks) == 0 {
 		return s, nil
 	}
@@ -44,6 +52,9 @@ func (d *Driver) Begin(ctx context.Context, label string, admit *txn.Plan) (txn.
 	groups := d.names.groupPlan(admit, make([]storage.Version, len(admit.Mutations)))
 	texts, exclusive := d.locks(admit, groups)
 	batch.Queue(d.statements.lockWait, texts, exclusive)
+	if err := s.reserve(ctx, len(texts)); err != nil {
+		return nil, err
+	}
 	if err := s.sendOpen(ctx, batch, nil, nil); err != nil {
 		s.End(ctx)
 		return nil, err
@@ -51,13 +62,17 @@ func (d *Driver) Begin(ctx context.Context, label string, admit *txn.Plan) (txn.
 	return s, nil
 }
 
-// begin queues the start of a transaction: explicit, with its timeouts.
+// begin queues the start of a transaction: explicit, with its timeouts. Within a
+// joined one it is a savepoint.
 func (s *session) begin(batch *pgx.Batch) {
-	if s.open {
-		return
+	switch {
+	case s.open:
+	case s.joined != nil:
+		s.joined.begin(batch)
+	default:
+		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		s.settings(batch)
 	}
-	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	s.settings(batch)
 }
 
 func (s *session) settings(batch *pgx.Batch) {
@@ -87,24 +102,53 @@ func lockKeys(p *txn.Plan) []storage.Key {
 	return ks
 }
 
+// reserve counts n more locks as held, see budget. Whoever holds some already does
+// not wait for more: two that did could wait for each other.
+func (s *session) reserve(ctx context.Context, n int) error {
+	if n == 0 {
+		return nil
+	}
+	if s.budget > 0 {
+		if !s.d.budget.try(n) {
+			return &txn.Replay{Reason: storage.ReasonLockTable}
+		}
+	} else {
+		bounded, cancel := context.WithTimeout(ctx, s.d.config.AcquireTimeout)
+		defer cancel()
+		if err := s.d.budget.wait(bounded, n); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &txn.Replay{Reason: storage.ReasonLockTable, Err: err, Final: unavailable(err)}
+		}
+	}
+	s.budget += n
+	return nil
+}
+
 // connect returns the session's connection, or takes one.
-func (s *session) connect(ctx context.Context) (*pgxpool.Conn, error) {
+func (s *session) connect(ctx context.Context) (*pgx.Conn, error) {
 	if s.conn != nil {
 		return s.conn, nil
 	}
-	conn, err := s.d.acquire(ctx)
+	pooled, err := s.d.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.conn = conn
-	return conn, nil
+	s.pooled, s.conn = pooled, pooled.Conn()
+	return s.conn, nil
 }
 
-// free gives the connection back unless a transaction is open on it.
+// free gives back what the session holds, unless a transaction is open.
 func (s *session) free() {
-	if s.conn != nil && !s.open {
-		s.conn.Release()
-		s.conn = nil
+	if s.open {
+		return
+	}
+	s.d.budget.release(s.budget)
+	s.budget = 0
+	if s.pooled != nil {
+		s.pooled.Release()
+		s.pooled, s.conn = nil, nil
 	}
 }
 
@@ -119,19 +163,34 @@ func (s *session) sendOpen(ctx context.Context, batch *pgx.Batch, groups []*grou
 	return classify(ctx, conn.SendBatch(ctx, batch).Close(), groups, keys)
 }
 
-// query runs one reading statement, in the open transaction if there is one.
-func (s *session) query(ctx context.Context, scan func(pgx.Rows) error, sql string, args ...any) error {
+// statement is one statement that only reads.
+type statement struct {
+	text   string
+	args   []any
+	groups []*group // whose checks it makes
+	hold   bool     // what it locks is held: it opens a transaction
+}
+
+// query runs a reading statement, in the open transaction if there is one. Within
+// a joined transaction everything happens behind the savepoint.
+func (s *session) query(ctx context.Context, q statement, scan func(pgx.Rows) error) error {
+	if (q.hold || s.joined != nil) && !s.open {
+		batch := &pgx.Batch{}
+		s.begin(batch)
+		batch.Queue(q.text, q.args...).Query(func(rows pgx.Rows) error { return scanAll(rows, scan) })
+		return s.sendOpen(ctx, batch, q.groups, nil)
+	}
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.free()
 	s.roundTrips++
-	rows, err := conn.Query(ctx, sql, args...)
+	rows, err := conn.Query(ctx, q.text, q.args...)
 	if err == nil {
 		err = scanAll(rows, scan)
 	}
-	return classify(ctx, err, nil, nil)
+	return classify(ctx, err, q.groups, nil)
 }
 
 func scanAll(rows pgx.Rows, scan func(pgx.Rows) error) error {
@@ -147,19 +206,24 @@ func scanAll(rows pgx.Rows, scan func(pgx.Rows) error) error {
 // End rolls back what is open and gives the connection back. It outlives the
 // cancellation of ctx, but not for ever; a connection that does not answer is closed.
 func (s *session) End(ctx context.Context) {
-	if s.conn == nil {
-		return
-	}
-	if s.open && !s.conn.Conn().IsClosed() && s.conn.Conn().PgConn().TxStatus() != 'I' {
+	if s.conn != nil && s.open && !s.conn.IsClosed() && s.conn.PgConn().TxStatus() != 'I' {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		s.roundTrips++
-		if _, err := s.conn.Exec(cleanup, "ROLLBACK"); err != nil {
-			s.conn.Conn().Close(cleanup) // and the pool drops it
+		if err := s.rollback(cleanup); err != nil {
+			_ = s.conn.Close(cleanup) // and the pool drops it
 		}
 	}
 	s.open = false
 	s.free()
+}
+
+func (s *session) rollback(ctx context.Context) error {
+	if s.joined != nil {
+		return s.joined.rollback(ctx)
+	}
+	_, err := s.conn.Exec(ctx, "ROLLBACK")
+	return err
 }
 
 // RoundTrips is txn.Session.RoundTrips.

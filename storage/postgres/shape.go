@@ -41,8 +41,18 @@ func (s *statements) commit(groups []*group) string {
 	})
 }
 
-func groupArgs(groups []*group) []any {
+// writes reports whether any of the groups does more than look. A statement that
+// writes asserts its deadline, which is its first parameter.
+func writes(groups []*group) bool {
+	return slices.ContainsFunc(groups, func(g *group) bool { return !g.check() })
+}
+
+// commitArgs are the parameters of a commit; the deadline counts if it writes.
+func commitArgs(groups []*group, deadline string) []any {
 	var args []any
+	if writes(groups) {
+		args = append(args, deadline)
+	}
 	for _, g := range groups {
 		args = append(args, g.args()...)
 	}
@@ -62,6 +72,10 @@ type commitWriter struct {
 
 func (w *commitWriter) statement(groups []*group) string {
 	w.after = "true"
+	if writes(groups) {
+		w.offset = 1
+		w.asserts = append(w.asserts, w.names.assert+"(clock.at < $1::text::timestamptz, '"+deadlineCode+"')")
+	}
 	for i, g := range groups {
 		if !g.check() && len(w.checks) > 0 {
 			w.closeChecks()

@@ -84,7 +84,8 @@ var justAfterNow = keys.SQLTime("clock.at + interval '1 microsecond'")
 type statements struct {
 	names *names
 
-	settings, lockTry, lockWait, versions, clock, notify string
+	settings, settingsJoined, lockTry, lockWait, versions, clock, notify string
+	commitEnded, appended, append                                        string
 
 	mu     sync.Mutex
 	shapes map[string]string
@@ -95,10 +96,15 @@ const maxShapes = 1024
 func newStatements(n *names) *statements {
 	common := holes{"assert": n.assert, "versions": n.versions}
 	text := func(name string) string { return fill(fragment(name), common) }
+	heads, records := n.of(storage.ObservationHeads), n.of(storage.ObservationRecords)
+	common["heads"], common["records"] = heads.name, records.name
+	common["index_partition"], common["sort"] = indexColumns(storage.ObservationsByPosition)
+	common["time_text"], common["position_key"] = timeText("c.at"), keys.SQLInt("h.last + i.place")
 	return &statements{
 		names: n, shapes: make(map[string]string),
-		settings: text("settings"), lockTry: text("lock_try"), lockWait: text("lock_wait"),
+		settings: text("settings"), settingsJoined: text("settings_joined"), lockTry: text("lock_try"), lockWait: text("lock_wait"),
 		versions: text("versions"), clock: text("clock"), notify: text("notify"),
+		commitEnded: text("commit_ended"), appended: text("appended"), append: text("append"),
 	}
 }
 
@@ -117,15 +123,25 @@ func (s *statements) shape(key string, render func() string) string {
 	return text
 }
 
+// What a point read fetches.
+const (
+	wholeRecords = "lookup"
+	versionsOnly = "versions" // no documents
+)
+
 // lookup is the statement of a point read with one arm for each collection and
 // environment, in one snapshot.
-func (s *statements) lookup(arms []storage.Collection) string {
-	return s.shape("lookup"+ordinals(arms), func() string {
+func (s *statements) lookup(arms []storage.Collection, what string) string {
+	return s.shape(what+ordinals(arms), func() string {
 		texts := make([]string, len(arms))
 		for i, c := range arms {
 			t := s.names.of(c)
+			document := t.document
+			if what == versionsOnly {
+				document = "NULL::jsonb"
+			}
 			texts[i] = fill(renumber(fragment("lookup"), 2*i), holes{
-				"ordinal": strconv.Itoa(c.Ordinal()), "table": t.name, "partition": t.partition, "id": t.id, "document": t.document,
+				"ordinal": strconv.Itoa(c.Ordinal()), "table": t.name, "partition": t.partition, "id": t.id, "document": document,
 			})
 		}
 		return strings.Join(texts, "\nUNION ALL\n")

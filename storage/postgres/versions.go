@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,14 +44,47 @@ func (b *versionBlock) add(versions []int64) {
 	b.drawn = append(b.drawn, versions...)
 }
 
-// draw queues the statement that draws n versions.
+// draw queues the statement that draws n versions and reads the clock.
 func (d *Driver) draw(batch *pgx.Batch, n int) {
+	sent := time.Now()
 	batch.Queue(d.statements.versions, n).QueryRow(func(row pgx.Row) error {
-		var versions []int64
-		if err := row.Scan(&versions); err != nil {
+		var (
+			versions []int64
+			at       time.Time
+		)
+		if err := row.Scan(&versions, &at); err != nil {
 			return err
 		}
 		d.block.add(versions)
+		d.clock.sample(at, sent)
 		return nil
 	})
+}
+
+// versions takes n versions and a deadline for the commit that uses them. It asks
+// the database if there are too few, or if nothing is known of its clock.
+func (s *session) versions(ctx context.Context, n int) (versions []storage.Version, deadline time.Time, low bool, err error) {
+	for {
+		if now, ok := s.d.clock.now(); ok {
+			if versions, low, ok := s.d.block.take(n); ok {
+				return versions, now.Add(s.d.config.CommitTimeout), low, nil
+			}
+		}
+		batch := &pgx.Batch{}
+		if s.joined != nil {
+			s.begin(batch)
+		}
+		s.d.draw(batch, max(versionDraw, n))
+		conn, err := s.connect(ctx)
+		if err != nil {
+			return nil, time.Time{}, false, err
+		}
+		s.open = s.open || s.joined != nil
+		s.roundTrips++
+		err = classify(ctx, conn.SendBatch(ctx, batch).Close(), nil, nil)
+		s.free()
+		if err != nil {
+			return nil, time.Time{}, false, err
+		}
+	}
 }

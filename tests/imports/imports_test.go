@@ -44,7 +44,7 @@ var rules = []rule{
 	{path: "storage/postgres", own: []string{"storage", "storage/keys", "storage/codec", "run", "internal/txn", "internal/cursor", "internal/jsonscan", "rawsql", "ent"},
 		others: []string{uuid, pgx, ent}, never: []string{"ariga.io/atlas"}},
 	{path: "storage", own: []string{"run", "internal/jsonscan"}, others: []string{uuid}},
-	{path: "internal/txn", own: []string{"storage"}, never: []string{pgx, ent}},
+	{path: "internal/txn", own: []string{"storage", "storage/codec"}, never: []string{pgx, ent}},
 	{path: "internal/cursor", own: []string{"storage"}},
 	{path: "internal/pgtest", own: []string{"migrations"}, others: []string{pgx, "golang.org/x/sync", "golang.org/x/sys"}},
 	{path: "rawsql"},
