@@ -64,7 +64,7 @@ begun AS (
 )
 SELECT clock.at, h.last + 1 AS first,
   {assert}(clock.at < $13::text::timestamptz, 'deadline'),
-  {assert}(h.last IS NOT NULL, 'head ' || h.number),
+  {assert}((SELECT count(*) FROM head u WHERE u.last IS NULL) = 0, 'head ' || (SELECT min(u.number) FROM head u WHERE u.last IS NULL)),
   {assert}((SELECT bool_and(l.taken) FROM locked l), 'busy'),
   {assert}((SELECT count(*) FROM inserted) = cardinality($7::bigint[]), 'items'),
   {assert}((SELECT count(*) FROM moved) + (SELECT count(*) FROM begun) = cardinality($1::text[]), 'heads')

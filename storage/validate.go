@@ -103,13 +103,21 @@ func (l Limits) checkDocument(key Key, field string, document json.RawMessage, m
 	if at := (*jsonscan.Error)(nil); errors.As(err, &at) {
 		refused.Field, refused.Reason = at.Path, string(at.Reason)
 		if field != "document" {
-			refused.Field = strings.TrimSuffix(field+"."+at.Path, ".")
+			refused.Field = below(field, at.Path)
 		}
 		if at.Reason == jsonscan.ReasonExpansion {
 			refused.Kind = ErrTooLarge // jsonb could store it, but not print it again
 		}
 	}
 	return refused
+}
+
+// below is the path of a part of a field.
+func below(field, path string) string {
+	if path == "" || path[0] == '[' {
+		return field + path
+	}
+	return field + "." + path
 }
 
 // fits reports whether a document is within the limit. What a database gives back
