@@ -2,18 +2,20 @@
 -- locked, so that the order is global and no losing row is touched.
 -- $1 index partition, $2 environment, $3 from and $4 until (null: just after now), $5 resume sort, $6 resume id, $7 limit,
 -- $8 encoded run id, $9 first sequence, $10 sequence beyond the last, $11 resume sequence, $12 resume id behind it,
--- $13 and $14 lock text before and behind the key
--- locks: FOR UPDATE SKIP LOCKED on the page, and its advisory locks by trying
+-- $13 and $14 lock text before and behind the key, $15 the same before the private key of a payload
+-- locks: FOR UPDATE SKIP LOCKED on the page, and its advisory locks by trying: of the records, and of payloads they may share
 -- index: runlane_run_events_native and {index}
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
 {merged},
 picked AS MATERIALIZED (
-  SELECT r.environment_key AS partition, r.record_id AS id, r.record_version AS version, {document} AS document, m.sort
+  SELECT r.environment_key AS partition, r.record_id AS id, r.record_version AS version, {document} AS document, m.sort, r.run_id, r.sequence
   FROM merged m JOIN {table} r ON r.environment_key = $2 AND r.record_id = m.id
   FOR UPDATE OF r SKIP LOCKED
 ),
 tried AS MATERIALIZED (
-  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($13::text || p.partition || p.id || $14::text, 0)) AS mine
+  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($13::text || p.partition || p.id || $14::text, 0))
+    AND (p.run_id IS NULL
+      OR pg_try_advisory_xact_lock(hashtextextended($15::text || p.partition || p.run_id || '#' || p.sequence || $14::text, 0))) AS mine
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)

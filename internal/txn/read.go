@@ -183,7 +183,7 @@ func (a *attempt) Query(ctx context.Context, q storage.Query) (page storage.Page
 	if err != nil {
 		return storage.Page{}, err
 	}
-	first := len(a.reads) == 0 && len(a.carried) == 0 && a.separate == 0 && len(a.held) == 0
+	first := len(a.reads) == 0 && len(a.staged) == 0 && len(a.carried) == 0 && a.separate == 0 && len(a.held) == 0
 	page, err = a.sess.Select(ctx, q)
 	if err != nil {
 		return storage.Page{}, a.fail(err)

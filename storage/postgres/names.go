@@ -106,8 +106,11 @@ func (n *names) keyLock(k storage.Key) string {
 	return before + k.Partition + k.ID + behind
 }
 
+// payloadNamespace begins the lock texts of private keys.
+const payloadNamespace = "runlane/payload/"
+
 // payloadLock is the lock text of the private key that guards a payload shared
 // by a run and its event with the given sequence.
 func (n *names) payloadLock(partition, runID string, sequence int64) string {
-	return fmt.Sprintf("runlane/payload/%s%s#%d %s", partition, runID, sequence, n.schema)
+	return fmt.Sprintf("%s%s%s#%d %s", payloadNamespace, partition, runID, sequence, n.schema)
 }

@@ -92,6 +92,9 @@ func (n *names) queryArgs(q storage.Query) ([]any, error) {
 	if q.Lock == storage.Exclusive {
 		before, behind := n.recordLock(q.Index.On())
 		args = append(args, before, behind)
+		if q.Index == storage.RunEventsBySequence {
+			args = append(args, payloadNamespace)
+		}
 	}
 	return args, nil
 }
