@@ -16,7 +16,8 @@ head AS MATERIALIZED (
   SELECT s.*, r.record_id IS NOT NULL AS present,
     CASE WHEN r.record_id IS NULL THEN 0
          WHEN jsonb_typeof(r.record_document #> ARRAY['value', 'position']) = 'number'
-           AND r.record_document #>> ARRAY['value', 'position'] ~ '^(0|[1-9][0-9]{0,17})$'
+           AND r.record_document #>> ARRAY['value', 'position'] ~ '^(0|[1-9][0-9]{0,18})$'
+           AND (r.record_document #>> ARRAY['value', 'position'])::numeric <= 9223372036854775807 - s.items
            AND r.record_document::text = jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', jsonb_build_object(
              'environment', s.environment, 'stream', s.stream, 'position', r.record_document #> ARRAY['value', 'position']))::text
          THEN (r.record_document #>> ARRAY['value', 'position'])::bigint END AS last

@@ -198,6 +198,17 @@ func TestNowAfterAnExclusiveQuery(t *testing.T) {
 		require.Equal(t, f.now, now, "something else was read, so the read set is sealed")
 		return nil
 	})
+	f.log = nil
+	transact(t, f, func(ctx context.Context, tx storage.Tx) error {
+		require.NoError(t, tx.Create(ctx, record("new", "1")))
+		_, err := tx.Query(ctx, query)
+		require.NoError(t, err)
+		now, err := tx.Now(ctx)
+		require.NoError(t, err)
+		require.Equal(t, f.now, now, "what was staged before the page has yet to be locked")
+		return nil
+	})
+	require.Equal(t, []string{"begin", "select", "seal new:x", "commit"}, f.log)
 }
 
 func TestRecordMetTwiceAtTwoVersions(t *testing.T) {

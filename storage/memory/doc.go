@@ -11,7 +11,8 @@
 // are real: an attempt reads what is committed at that moment without locking it,
 // stages its writes, and at the end locks what it touched, checks that what it saw
 // still holds, and applies everything at once. Whatever makes a transaction run
-// again on a database makes it run again here.
+// again on a database makes it run again here. Items are appended last, behind the
+// lock of their stream's head, which is waited for.
 //
 // Documents keep the value and not the spelling they were written with, as in a
 // jsonb column. Payloads are never shared between records.

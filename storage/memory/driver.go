@@ -30,8 +30,8 @@ type Config struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 	// MaxAttempts is how often a transaction is tried; 0 or less is DefaultMaxAttempts.
 	MaxAttempts int
-	// LockTimeout bounds the wait for one lock when an attempt is repeated; 0 or less
-	// is DefaultLockTimeout.
+	// LockTimeout bounds the wait for one lock when an attempt is repeated, and for the
+	// head of a stream that is appended to; 0 or less is DefaultLockTimeout.
 	LockTimeout time.Duration
 }
 

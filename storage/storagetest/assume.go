@@ -11,6 +11,7 @@ import (
 
 var assumptions = topic{"Assumptions", []test{
 	{name: "WhatHoldsIsUsed", run: whatHoldsIsUsed},
+	{name: "WhatWasWrittenCanBeAssumed", run: whatWasWrittenCanBeAssumed},
 	{name: "WhatChangedIsReadAgain", run: whatChangedIsReadAgain},
 	{name: "WhatIsGoneIsFoundOut", run: whatIsGoneIsFoundOut},
 	{name: "WhatAppearedIsFoundOut", run: whatAppearedIsFoundOut},
@@ -41,6 +42,25 @@ func whatHoldsIsUsed(f *fixture) {
 	assert.Equal(f, 1, commit.Attempts)
 	f.holds(rec.Key, `{"n":2}`)
 	f.holds(absent, `{"n":1}`)
+}
+
+// whatWasWrittenCanBeAssumed, with the version that the commit reports, without having
+// been read.
+func whatWasWrittenCanBeAssumed(f *fixture) {
+	rec := number(slot("x"), 1)
+	for n := 1; n < 4; n++ {
+		version := f.put(rec).Version
+		rec.Version = version
+		commit := f.transact(func(c *call) {
+			now, found := c.assume(rec)
+			c.want(found && now.Version == version && numberIn(now) == n, "Assume returned %v", now)
+			c.want(c.number(rec.Key) == n, "a later Get returns something else")
+			c.replace(number(rec.Key, n))
+		})
+		assert.Equal(f, 1, commit.Attempts)
+		assert.NotEqual(f, version, commit.Versions[rec.Key])
+		rec = number(rec.Key, n+1)
+	}
 }
 
 func whatChangedIsReadAgain(f *fixture) {
@@ -128,16 +148,23 @@ func readingAloneIsChecked(f *fixture) {
 }
 
 func anErrorIsChecked(f *fixture) {
-	old := f.stored(slot("x"), 1)
+	old, appeared := f.stored(slot("x"), 1), slot("y")
 	f.put(number(old.Key, 2))
-	errOne, errTwo := errors.New("x is 1"), errors.New("x is 2")
-	_, err := f.try(func(c *call) {
-		if rec, _ := c.assume(old); numberIn(rec) == 1 {
-			c.stop(errOne)
-		}
-		c.stop(errTwo)
-	})
-	require.True(f, err == errTwo, "an error that rests on a stale assumption came out: %v", err)
+	f.put(number(appeared, 1))
+	errOld, errNew := errors.New("as assumed"), errors.New("as it is")
+	for name, holds := range map[string]func(c *call) bool{
+		"Assume":       func(c *call) bool { rec, _ := c.assume(old); return numberIn(rec) == 1 },
+		"AssumeAbsent": func(c *call) bool { _, found := c.assumeAbsent(appeared); return !found },
+	} {
+		commit, err := f.try(func(c *call) {
+			if holds(c) {
+				c.stop(errOld)
+			}
+			c.stop(errNew)
+		})
+		require.True(f, err == errNew, "%s: an error that rests on a stale assumption came out: %v", name, err)
+		assert.Equal(f, 2, commit.Attempts, name)
+	}
 }
 
 func nowChecksAssumptions(f *fixture) {

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -81,6 +82,19 @@ func (c *call) create(rec storage.Record)  { c.must(c.tx.Create(c, rec)) }
 func (c *call) replace(rec storage.Record) { c.must(c.tx.Replace(c, rec)) }
 func (c *call) delete(key storage.Key)     { c.must(c.tx.Delete(c, key)) }
 func (c *call) wake(topic string)          { c.must(c.tx.Wake(topic)) }
+
+// append appends to a stream of the environment env.
+func (c *call) append(stream string, items ...string) {
+	c.must(c.tx.Append(c, headOf(stream), rawItems(items)...))
+}
+
+func rawItems(items []string) []json.RawMessage {
+	var all []json.RawMessage
+	for _, item := range items {
+		all = append(all, json.RawMessage(item))
+	}
+	return all
+}
 
 // put reads the record's key and then creates or replaces it.
 func (c *call) put(rec storage.Record) {

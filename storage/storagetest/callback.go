@@ -16,6 +16,7 @@ var callbackErrors = topic{"CallbackErrors", []test{
 	{name: "UndoEverything", run: errorsUndoEverything},
 	{name: "AreNoReasonToReplay", run: errorsAreNoReasonToReplay},
 	{name: "DoNotRestOnAMixOfStates", run: errorsDoNotRestOnAMixOfStates},
+	{name: "OfAMethodComeOutAtOnce", run: errorsOfAMethodComeOutAtOnce},
 	{name: "ComeOutWhenAttemptsAreUsedUp", run: errorsComeOutWhenAttemptsAreUsedUp, twoOpen: true},
 	{name: "APanicLeavesNothingBehind", run: aPanicLeavesNothingBehind},
 	{name: "ValuesComeFromTheLastAttempt", run: valuesComeFromTheLastAttempt},
@@ -108,6 +109,40 @@ func errorsDoNotRestOnAMixOfStates(f *fixture) {
 	assert.True(f, err == done, "got %v", err)
 	assert.Equal(f, [2]int{2, 2}, seen, "an error that rests on a mix of states came out")
 	assert.Equal(f, 2, commit.Attempts)
+}
+
+// errorsOfAMethodComeOutAtOnce: what a method of the transaction returned is passed on
+// as it is, wrapped or not, although one of two reads has become stale. The same words
+// from the callback's own mouth are looked into.
+func errorsOfAMethodComeOutAtOnce(f *fixture) {
+	a, b := slot("a"), slot("b")
+	f.put(number(a, 1))
+	f.put(number(b, 1))
+	for name, way := range map[string]struct {
+		answer   func(err error) error
+		attempts int
+	}{
+		"as it is": {func(err error) error { return err }, 1},
+		"wrapped":  {func(err error) error { return fmt.Errorf("because: %w", err) }, 1},
+		"joined":   {func(err error) error { return errors.Join(errors.New("mine"), err) }, 1},
+		"copied":   {func(error) error { return storage.ErrRecordExists }, 2},
+		"replaced": {func(error) error { return errors.New("mine") }, 2},
+	} {
+		var want error
+		commit, err := f.try(func(c *call) {
+			c.number(a)
+			if c.attempt == 1 {
+				f.aside(func(c *call) { c.add(a, 1) })
+			}
+			c.number(b)
+			err := c.tx.Create(c, number(b, 2))
+			c.want(isExists(err), "Create of a present record: %v", err)
+			want = way.answer(err)
+			c.stop(want)
+		})
+		assert.True(f, err == want, "%s: got %v instead of %v", name, err, want)
+		assert.Equal(f, way.attempts, commit.Attempts, name)
+	}
 }
 
 // errorsComeOutWhenAttemptsAreUsedUp makes every attempt stale, by keys that no

@@ -20,6 +20,7 @@ var conflicts = topic{"Conflicts", []test{
 	{name: "WrittenBackIsChangedToo", run: writtenBackIsChangedToo},
 	{name: "ReadOnlyTransactionsSeeOneMoment", run: readOnlyTransactionsSeeOneMoment},
 	{name: "AnAttemptThatIsStaleNeverCommits", run: anAttemptThatIsStaleNeverCommits},
+	{name: "AReplayIsNotOvertaken", run: aReplayIsNotOvertaken, twoOpen: true},
 	{name: "AttemptsAreBounded", run: attemptsAreBounded},
 	{name: "UnrelatedWritesDoNotConflict", run: unrelatedWritesDoNotConflict},
 }}
@@ -229,6 +230,43 @@ func anAttemptThatIsStaleNeverCommits(f *fixture) {
 		assert.Equal(f, 2, commit.Attempts, name)
 		f.holds(other, `{"n":2}`)
 	}
+}
+
+// aReplayIsNotOvertaken: it holds from the start what the attempt before read or wrote,
+// so the second attempt succeeds however many want the same.
+func aReplayIsNotOvertaken(f *fixture) {
+	read, created := slot("read"), slot("created")
+	f.put(number(read, 0))
+	again := make(signal)
+	var others []*pending
+	for _, body := range []func(c *call){
+		func(c *call) { c.add(read, 1) },
+		func(c *call) { c.create(number(created, 2)) },
+	} {
+		others = append(others, f.start(func(c *call) {
+			if c.attempt == 1 {
+				again.wait(c)
+			}
+			body(c)
+		}))
+	}
+	commit := f.transact(func(c *call) {
+		n := c.number(read)
+		switch c.attempt {
+		case 1:
+			f.aside(func(c *call) { c.add(read, 100) })
+		case 2:
+			close(again)
+			f.busily(func(*call) {})
+		}
+		c.create(number(created, n))
+	})
+	assert.Equal(f, 2, commit.Attempts, "a replay was overtaken")
+	others[0].commits()
+	_, err := others[1].wait()
+	assert.ErrorIs(f, err, storage.ErrRecordExists)
+	f.holds(read, `{"n":101}`)
+	f.holds(created, `{"n":100}`)
 }
 
 // attemptsAreBounded collides in every attempt with another record, which no

@@ -26,7 +26,7 @@
 //
 // # Random programs
 //
-// Two tests run programs drawn by pgregory.net/rapid and compare what they see with
+// Three tests run programs drawn by pgregory.net/rapid and compare what they see with
 // a model. A program that fails is shrunk and kept under testdata/rapid beside the
 // test that called Run; later runs try it first, until the file is deleted.
 //

@@ -23,7 +23,9 @@ var exclusiveQueries = topic{"ExclusiveQueries", []test{
 	{name: "TwoVersionsMakeItStale", run: twoVersionsMakeItStale},
 	{name: "TheTimeIsNow", run: theTimeOfAnExclusivePageIsNow},
 	{name: "AReadBeforeThePageIsChecked", run: aReadBeforeThePageIsChecked},
+	{name: "AWriteBeforeThePageIsChecked", run: aWriteBeforeThePageIsChecked},
 	{name: "AReadAfterThePageIsChecked", run: aReadAfterThePageIsChecked, twoOpen: true},
+	{name: "AReplayLetsGoOfThePage", run: aReplayLetsGoOfThePage, twoOpen: true},
 	{name: "AgainInOneTransaction", run: exclusiveAgainInOneTransaction},
 }}
 
@@ -217,13 +219,17 @@ func stagedWritesWin(f *fixture) {
 
 func twoVersionsMakeItStale(f *fixture) {
 	q := f.queue(1)
-	key, absent := keyOf(storage.Runs, "0"), keyOf(storage.Runs, "1")
-	replace := func(c *call) { c.put(indexed("0", 1, entry(storage.RunsByDue, encode("0")))) }
-	create := func(c *call) { c.create(indexed("1", 1, entry(storage.RunsByDue, encode("1")))) }
+	key := keyOf(storage.Runs, "0")
+	old := *f.read(key)
+	put := func(id string) func(c *call) {
+		return func(c *call) { c.put(indexed(id, 1, entry(storage.RunsByDue, encode(id)))) }
+	}
 	for name, c := range map[string]struct{ see, change func(c *call) }{
-		"read":        {func(c *call) { c.get(key) }, replace},
-		"read only":   {func(c *call) { c.get(key, storage.ReadOnly) }, replace},
-		"read absent": {func(c *call) { c.get(absent) }, create},
+		"read":           {func(c *call) { c.get(key) }, put("0")},
+		"read only":      {func(c *call) { c.get(key, storage.ReadOnly) }, put("0")},
+		"assumed":        {func(c *call) { c.assume(old) }, put("0")},
+		"read absent":    {func(c *call) { c.get(keyOf(storage.Runs, "1")) }, put("1")},
+		"assumed absent": {func(c *call) { c.assumeAbsent(keyOf(storage.Runs, "2")) }, put("2")},
 	} {
 		commit, err := f.try(func(call *call) {
 			c.see(call)
@@ -272,6 +278,20 @@ func aReadBeforeThePageIsChecked(f *fixture) {
 	assert.Equal(f, 2, commit.Attempts)
 }
 
+// aWriteBeforeThePageIsChecked: neither is the time of a page that comes after a blind
+// write, since what was staged has yet to be locked and checked.
+func aWriteBeforeThePageIsChecked(f *fixture) {
+	q := f.queue(2)
+	f.put(number(slot("y"), 1))
+	_, err := f.try(func(c *call) {
+		c.create(number(slot("y"), 2))
+		c.query(q)
+		c.now()
+		c.stop(errors.New("Now let a blind Create of a present record pass"))
+	})
+	assert.ErrorIs(f, err, storage.ErrRecordExists)
+}
+
 // aReadAfterThePageIsChecked: after another read the page's time is too early to be
 // now, since that read has yet to be locked.
 func aReadAfterThePageIsChecked(f *fixture) {
@@ -287,6 +307,28 @@ func aReadAfterThePageIsChecked(f *fixture) {
 		c.want(len(page.Records) == 2, "the page")
 	})
 	assert.Equal(f, 2, commit.Attempts)
+}
+
+// aReplayLetsGoOfThePage: what an attempt knew only through an exclusive query is other
+// workers' business before the next one begins; what it read by key is not.
+func aReplayLetsGoOfThePage(f *fixture) {
+	q := f.queue(2)
+	f.put(number(slot("x"), 1))
+	commit := f.transact(func(c *call) {
+		n := c.number(slot("x"))
+		switch c.attempt {
+		case 1:
+			f.aside(func(c *call) { c.add(slot("x"), 1) })
+			for _, rec := range c.claim(q, 2) {
+				c.number(rec.Key)
+			}
+		case 2:
+			f.aside(func(c *call) { c.want(len(c.claim(q, 2)) == 2, "a replay holds what the attempt before claimed") })
+		}
+		c.replace(number(slot("x"), n+10))
+	})
+	assert.Equal(f, 2, commit.Attempts)
+	f.holds(slot("x"), `{"n":12}`)
 }
 
 func exclusiveAgainInOneTransaction(f *fixture) {

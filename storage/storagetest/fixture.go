@@ -80,11 +80,14 @@ type pending struct {
 }
 
 // start begins a transaction beside the one that is running.
-func (f *fixture) start(body func(c *call)) *pending {
+func (f *fixture) start(body func(c *call)) *pending { return f.startIn(f.ctx, body) }
+
+// startIn is start under a context of the test's own.
+func (f *fixture) startIn(ctx context.Context, body func(c *call)) *pending {
 	p := &pending{f: f, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		p.commit, p.err = transact(f.ctx, f.store, label, body)
+		p.commit, p.err = transact(ctx, f.store, label, body)
 	}()
 	return p
 }

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ var lifecycle = topic{"Lifecycle", []test{
 	{name: "Closed", run: closed},
 	{name: "CancelledBefore", run: cancelledBefore},
 	{name: "CancelledInTheCallback", run: cancelledInTheCallback},
+	{name: "CancelledWhileWaiting", run: cancelledWhileWaiting, twoOpen: true},
 	{name: "AFailedMethodEndsTheTransaction", run: aFailedMethodEndsTheTransaction},
 }}
 
@@ -69,6 +71,43 @@ func cancelledInTheCallback(f *fixture) {
 	f.absent(slot("z"))
 	commit := f.transact(func(c *call) { c.add(key, 1) })
 	assert.Equal(f, 1, commit.Attempts, "a cancelled transaction left a lock behind")
+}
+
+// cancelledWhileWaiting: whoever waits for a lock that another transaction has need not
+// wait for that transaction.
+func cancelledWhileWaiting(f *fixture) {
+	for name, wait := range map[string]func(c *call, key storage.Key, stream string){
+		"record": func(c *call, key storage.Key, _ string) { c.add(key, 100) },
+		"head":   func(c *call, _ storage.Key, stream string) { c.append(stream, `"waited"`) },
+	} {
+		key, stream := slot(name), name
+		f.put(number(key, 1))
+		var err error
+		commit := f.transact(func(c *call) {
+			c.getMany(key, headOf(stream))
+			c.now()
+			ctx, cancel := context.WithCancel(f.ctx)
+			defer cancel()
+			asked := make(signal)
+			waiting := f.startIn(ctx, func(c *call) {
+				wait(c, key, stream)
+				if c.attempt == 1 {
+					close(asked)
+				}
+			})
+			asked.wait(c)
+			f.busily(func(*call) {})
+			cancel()
+			_, err = waiting.wait()
+			c.add(key, 1)
+		})
+		assert.Equal(f, 1, commit.Attempts, name)
+		require.ErrorIs(f, err, context.Canceled, name)
+		if !errors.Is(err, storage.ErrCommitUnknown) {
+			f.holds(key, `{"n":2}`)
+			f.streamHolds(stream)
+		}
+	}
 }
 
 // aFailedMethodEndsTheTransaction: whoever ignores an error of the store cannot

@@ -21,6 +21,7 @@ var misuse = topic{"Misuse", []test{
 	{name: "WriteOfAReadOnlyKey", run: writeOfAReadOnlyKey},
 	{name: "MisuseLeavesTheTransactionAsItWas", run: misuseLeavesTheTransactionAsItWas},
 	{name: "NestedTransaction", run: nestedTransaction},
+	{name: "NestedUnderAnotherContext", run: nestedUnderAnotherContext, twoOpen: true},
 	{name: "UseAfterTheCallback", run: useAfterTheCallback},
 }}
 
@@ -181,6 +182,29 @@ func nestedTransaction(f *fixture) {
 	f.holds(key, `{"n":1}`)
 }
 
+// nestedUnderAnotherContext: the driver cannot know that one transaction waits for the
+// other, so what collides ends as a conflict, and in time.
+func nestedUnderAnotherContext(f *fixture) {
+	commit := f.transact(func(c *call) {
+		_, found := c.get(itemOf("s", 1))
+		c.want(!found, "the first item is there")
+		c.now()
+		_, err := f.store.Transact(f.ctx, "inner", func(ctx contextT, tx storage.Tx) error {
+			return tx.Append(ctx, headOf("s"), []byte(`1`))
+		})
+		c.want(errors.Is(err, storage.ErrConflict), "what the outer transaction holds was written by the inner one: %v", err)
+		_, err = f.store.Transact(f.ctx, "inner", func(ctx contextT, tx storage.Tx) error {
+			return tx.Create(ctx, number(slot("y"), 1))
+		})
+		c.want(err == nil, "what has nothing to do with the outer transaction: %v", err)
+		c.create(number(slot("x"), 1))
+	})
+	assert.Equal(f, 1, commit.Attempts)
+	f.holds(slot("x"), `{"n":1}`)
+	f.holds(slot("y"), `{"n":1}`)
+	f.streamHolds("s")
+}
+
 func useAfterTheCallback(f *fixture) {
 	key := slot("x")
 	f.put(number(key, 1))
@@ -206,6 +230,7 @@ func useAfterTheCallback(f *fixture) {
 			"Create":  func() error { return c.tx.Create(c, number(slot("y"), 1)) },
 			"Replace": func() error { return c.tx.Replace(c, number(key, 2)) },
 			"Delete":  func() error { return c.tx.Delete(c, key) },
+			"Append":  func() error { return c.tx.Append(c, headOf("s"), []byte(`1`)) },
 			"Wake":    func() error { return c.tx.Wake("topic") },
 		} {
 			assert.ErrorIs(f, use(), storage.ErrClosed, "%s, %s", method, name)

@@ -14,6 +14,7 @@ import (
 var model = topic{"RandomPrograms", []test{
 	{name: "BehaveAsIfOneByOne", run: programsBehaveAsIfOneByOne},
 	{name: "KeepPayloadsApart", run: programsKeepPayloadsApart},
+	{name: "AppendAmongWriters", run: programsAppendAmongWriters},
 }}
 
 // environments numbers the environments of programs, which share a store.
@@ -45,7 +46,7 @@ type step struct {
 
 var stepKinds = []string{
 	"get", "get", "getReadOnly", "getMany", "peek", "assume", "assumeOld", "assumeAbsent",
-	"create", "create", "replace", "replace", "delete", "query", "queryExclusive", "now", "wake",
+	"create", "create", "replace", "replace", "delete", "query", "queryExclusive", "now", "wake", "append",
 }
 
 func drawStep(t *rapid.T) step {
@@ -66,8 +67,14 @@ type world struct {
 	partition string
 	keys      [worldKeys]storage.Key
 	committed [worldKeys]content
+	stream    []string                  // its items
 	last      [worldKeys]storage.Record // as it was read last
 	old       [worldKeys]storage.Record // as it was read once before
+}
+
+// head is of the stream that programs append to.
+func (w *world) head() storage.Key {
+	return storage.Key{Collection: storage.ObservationHeads, Partition: w.partition, ID: encode("stream")}
 }
 
 // content is a record; a zero n is none.
@@ -193,8 +200,19 @@ func (w *world) perform(c *call, s step) string {
 		return nameOf(err)
 	case "wake":
 		return nameOf(c.tx.Wake("topic"))
+	case "append":
+		return nameOf(c.tx.Append(c, w.head(), rawItems(s.items())...))
 	}
 	panic("no such step: " + s.do)
+}
+
+// items is what a step appends.
+func (s step) items() []string {
+	var items []string
+	for i := range s.limit {
+		items = append(items, fmt.Sprint(s.n+i))
+	}
+	return items
 }
 
 func (w *world) performQuery(c *call, s step) string {
@@ -262,6 +280,11 @@ func (f *fixture) compareWorld(t *rapid.T, w *world) {
 			}
 			c.want(got == strings.Join(want, " "), "the index holds %q instead of %q", got, want)
 		}
+		var items []string
+		for _, rec := range c.query(storage.Query{Index: storage.ObservationsByPosition, Partition: w.partition + w.head().ID, Limit: 500}).Records {
+			items = append(items, show(rec))
+		}
+		c.want(slices.Equal(items, w.stream), "the stream holds %q instead of %q", items, w.stream)
 	})
 	if err != nil {
 		t.Fatalf("%v", err)

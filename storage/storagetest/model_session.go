@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -14,6 +15,7 @@ import (
 type session struct {
 	world  *world
 	keys   [worldKeys]keySession
+	items  []string // appended
 	sealed bool
 }
 
@@ -66,6 +68,8 @@ func (m *session) predict(s step, saw string) []string {
 		return []string{m.query(s)}
 	case "now":
 		m.sealed = true
+	case "append":
+		m.items = append(m.items, s.items()...)
 	}
 	return []string{"ok"}
 }
@@ -166,6 +170,15 @@ func (m *session) apply(t *rapid.T, commit storage.Commit) {
 	}
 	if len(commit.Versions) != versions {
 		t.Fatalf("the commit has %d versions instead of %d", len(commit.Versions), versions)
+	}
+	var appended []storage.Appended
+	if len(m.items) > 0 {
+		first := int64(len(m.world.stream)) + 1
+		m.world.stream = append(m.world.stream, m.items...)
+		appended = append(appended, storage.Appended{Head: m.world.head(), First: first, Last: int64(len(m.world.stream))})
+	}
+	if !slices.Equal(commit.Appended, appended) {
+		t.Fatalf("the commit appended %+v instead of %+v", commit.Appended, appended)
 	}
 }
 

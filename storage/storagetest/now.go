@@ -16,6 +16,7 @@ var now = topic{"Now", []test{
 	{name: "ChecksBlindCreates", run: nowChecksBlindCreates},
 	{name: "ComesAfterTheLocks", run: nowComesAfterTheLocks, twoOpen: true, lacks: lacksClock},
 	{name: "HoldsWhatItLocked", run: nowHoldsWhatItLocked, twoOpen: true},
+	{name: "HoldsWhatWasStaged", run: nowHoldsWhatWasStaged, twoOpen: true},
 	{name: "KeepsReadersFromWhatIsWritten", run: nowKeepsReadersFromWhatIsWritten, twoOpen: true},
 	{name: "SharesReadOnlyKeys", run: nowSharesReadOnlyKeys, twoOpen: true},
 	{name: "IsBeforeTheCommit", run: nowIsBeforeTheCommit, lacks: lacksClock},
@@ -60,6 +61,7 @@ func nowSealsTheReadSet(f *fixture) {
 		_, found := c.assume(rec)
 		c.want(found, "Assume of a key inside the read set")
 		c.want(len(c.claim(q, 2)) == 2, "queries are legal")
+		c.want(len(c.peek(unknown, read)) == 2, "Peek is legal")
 		c.create(number(slot("later"), 1))
 		c.replace(number(read, 2))
 		c.create(number(absent, 1))
@@ -174,6 +176,36 @@ func nowHoldsWhatItLocked(f *fixture) {
 	writer.commits()
 	f.holds(key, `{"n":20}`)
 	f.holds(absent, `{"n":7}`)
+}
+
+// nowHoldsWhatWasStaged: a key that was created blindly is as safe after Now as one that
+// was read.
+func nowHoldsWhatWasStaged(f *fixture) {
+	key := slot("x")
+	sealed, asked := make(signal), make(signal)
+	other := f.start(func(c *call) {
+		if c.attempt == 1 {
+			sealed.wait(c)
+		}
+		err := c.tx.Create(c, number(key, 2))
+		if c.attempt == 1 {
+			close(asked)
+		}
+		c.must(err)
+	})
+	commit := f.transact(func(c *call) {
+		c.create(number(key, 1))
+		c.now()
+		if c.attempt == 1 {
+			close(sealed)
+			asked.wait(c)
+			f.busily(func(*call) {})
+		}
+	})
+	assert.Equal(f, 1, commit.Attempts, "what was staged and sealed was created by somebody else")
+	_, err := other.wait()
+	assert.ErrorIs(f, err, storage.ErrRecordExists)
+	f.holds(key, `{"n":1}`)
 }
 
 // nowKeepsReadersFromWhatIsWritten: a reader cannot seal what somebody else has sealed

@@ -53,7 +53,8 @@ func lacksIndexes(p storage.Profile) string {
 func topics() []topic {
 	return []topic{
 		pointReads, assumptions, writes, misuse, callbackErrors, lifecycle,
-		conflicts, queries, exclusiveQueries, now, commitTimes, documents, input, wakes, opaque, singleton, operator, concurrency, model,
+		conflicts, queries, exclusiveQueries, now, commitTimes, documents, input, wakes, opaque, singleton, operator,
+		ordered, appendInput, appendConflicts, appendLocks, streamRecords, concurrency, appendConcurrency, model,
 	}
 }
 
