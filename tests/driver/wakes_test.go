@@ -19,7 +19,10 @@ func listen(t *testing.T, d *postgres.Driver) <-chan string {
 	topics := make(chan string, 10000)
 	ended := make(chan error, 1)
 	go func() { ended <- d.Listen(ctx, func(topic string) { topics <- topic }) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() {
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
 	require.Equal(t, "", receive(t, topics))
 	return topics
 }
