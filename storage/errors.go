@@ -31,7 +31,7 @@ var (
 
 // Retryable reports whether the same call may succeed later, unchanged.
 func Retryable(err error) bool {
-	return errors.Is(err, ErrConflict) || errors.Is(err, ErrUnavailable)
+	return !errors.Is(err, ErrCommitUnknown) && (errors.Is(err, ErrConflict) || errors.Is(err, ErrUnavailable))
 }
 
 // ConflictError says that a transaction used up its attempts. It is ErrConflict.

@@ -45,6 +45,10 @@ type Config struct {
 	// OutcomeTimeout bounds the search for the outcome of a commit whose connection
 	// died; then it is storage.ErrCommitUnknown. Default: 30 s.
 	OutcomeTimeout time.Duration
+	// ListenHeartbeat is how long Listen trusts a silent connection before it asks
+	// whether the server is still there. The answer may take as long again, but no more
+	// than 10 s. Default: 30 s.
+	ListenHeartbeat time.Duration
 	// MaxHeldLocks bounds how many advisory locks the driver holds at a time: they
 	// share the server's lock table with everybody. Who would exceed it waits, at most
 	// for AcquireTimeout. Default: half of the table's capacity once Check has read
@@ -92,6 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"AcquireTimeout", &c.AcquireTimeout, 5 * time.Second},
 		{"CommitTimeout", &c.CommitTimeout, 10 * time.Second},
 		{"OutcomeTimeout", &c.OutcomeTimeout, 30 * time.Second},
+		{"ListenHeartbeat", &c.ListenHeartbeat, 30 * time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def

@@ -21,11 +21,10 @@ func channelName(schema string) string {
 }
 
 const (
-	listenHeartbeat = 30 * time.Second // how long a silent connection is trusted
-	listenPatience  = 10 * time.Second // for connecting, and for the answer to a heartbeat
-	reconnectFirst  = 50 * time.Millisecond
-	reconnectCap    = 5 * time.Second
-	hintBuffer      = 256
+	listenPatience = 10 * time.Second // for connecting, and at most for the answer to a heartbeat
+	reconnectFirst = 50 * time.Millisecond
+	reconnectCap   = 5 * time.Second
+	hintBuffer     = 256
 )
 
 // Listen is storage.Listener.Listen. It uses a connection of its own, outside the
@@ -97,7 +96,7 @@ func (d *Driver) listenOnce(ctx context.Context, topics chan string) error {
 	}
 	pollEverything(topics)
 	for {
-		waiting, cancel := context.WithTimeout(ctx, listenHeartbeat)
+		waiting, cancel := context.WithTimeout(ctx, d.config.ListenHeartbeat)
 		n, err := conn.WaitForNotification(waiting)
 		cancel()
 		switch {
@@ -108,15 +107,15 @@ func (d *Driver) listenOnce(ctx context.Context, topics chan string) error {
 		case waiting.Err() == nil:
 			return err
 		default:
-			if err := ping(ctx, conn); err != nil {
+			if err := ping(ctx, conn, min(listenPatience, d.config.ListenHeartbeat)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func ping(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, listenPatience)
+func ping(ctx context.Context, conn *pgx.Conn, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return conn.Ping(ctx)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -65,7 +66,9 @@ func (o *outcome) find(ctx context.Context, cause error) error {
 			if ctx.Err() != nil {
 				cause = ctx.Err()
 			}
-			return &storage.CommitUnknownError{Label: label, Err: errors.Join(cause, err)}
+			// What the search failed on stands there in words only: nobody must take this
+			// for something that can be tried again.
+			return &storage.CommitUnknownError{Label: label, Err: fmt.Errorf("%w; the search for it: %s", cause, err.Error())}
 		}
 	}
 }
@@ -83,9 +86,13 @@ func (o *outcome) look(ctx context.Context) (verdict, error) {
 	if found == committed || err != nil {
 		return found, err
 	}
-	var ended bool
+	var (
+		ended bool
+		told  *bool
+		sent  = o.commit.deadline.Add(-s.d.config.CommitTimeout).UTC().Format(storage.TimeFormat)
+	)
 	s.roundTrips++
-	err = conn.QueryRow(ctx, s.d.statements.commitEnded, o.commit.deadlineText(), int64(o.process), int64(conn.Conn().PgConn().PID())).Scan(&ended)
+	err = conn.QueryRow(ctx, s.d.statements.commitEnded, o.commit.deadlineText(), int64(o.process), int64(conn.Conn().PgConn().PID()), sent).Scan(&ended, &told)
 	if err == nil && !ended {
 		err = errMayStillCommit
 	}
@@ -159,11 +166,18 @@ func (o *outcome) judge(recs []storage.Record) verdict {
 		switch {
 		case m.Op != txn.Delete && version == o.commit.versions[i]:
 			return committed
-		case m.Op == txn.Insert && !present, m.Op != txn.Insert && version == m.Before.Version:
+		case m.Op == txn.Insert && !present && !comesAndGoes(m.Key.Collection), m.Op != txn.Insert && version == m.Before.Version:
 			found = notCommitted
 		}
 	}
 	return found
+}
+
+// comesAndGoes reports whether records of a collection are deleted as a matter of
+// course, soon after they were created: that such a record is absent does not say that
+// it never was there. All others outlive the search for the outcome of their creation.
+func comesAndGoes(c storage.Collection) bool {
+	return c == storage.QueueSlots || c == storage.SingletonOwners || c == storage.IdempotencyOwners
 }
 
 // findItems looks for the appended items from the end of each stream, back to

@@ -1,5 +1,6 @@
-// Package wire looks at the bytes between a client and PostgreSQL, for tests that
-// must not believe the driver's own counters.
+// Package wire stands between a client and PostgreSQL, for tests: it counts round
+// trips, since a test must not believe the driver's own counters, and it breaks
+// connections where a test says.
 package wire
 
 import (
