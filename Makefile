@@ -6,6 +6,13 @@ LINT          := bin/golangci-lint-$(LINT_VERSION)
 TEST_TIMEOUT  ?= 15m
 FUZZ_TIME     ?= 20s
 
+# The major versions of the matrix, and the packages whose tests depend on the
+# server. TestSettings is left out there: it runs the conformance suite once more in
+# each of many settings, which says more about the client than about the server.
+SERVERS       ?= 14 15 16 17 18
+LIVE          ?= ./internal/pgtest ./migrations ./cmd/... ./storage/postgres/... ./tests/...
+LIVE_SHORT    ?= ./migrations ./tests/conformance ./tests/driver ./tests/migrations
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -23,6 +30,32 @@ demo: deps ## run the demonstration: about 7,700 durable runs, two workers, one 
 .PHONY: test
 test: deps ## run all tests with the race detector, on a private PostgreSQL
 	$(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+
+# on-servers runs the tests of packages on servers of several major versions.
+define on-servers
+@failed=; for major in $(1); do \
+	bin=$$(sh scripts/servers.sh $$major) || exit 1; \
+	printf '\n== PostgreSQL %s, from %s\n' $$major $$bin; \
+	RUNLANE_TEST_DATABASE_URL= RUNLANE_PG_BIN=$$bin \
+		$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -skip '^TestSettings$$' $(2) || failed="$$failed $$major"; \
+done; if [ -n "$$failed" ]; then echo "failed on PostgreSQL$$failed" >&2; exit 1; fi
+endef
+
+.PHONY: test-matrix
+test-matrix: deps ## run the live tests on each of SERVERS, which it fetches
+	$(call on-servers,$(SERVERS),$(LIVE))
+
+.PHONY: test-matrix-short
+test-matrix-short: deps ## the heart of that, on the oldest and the newest server only
+	$(call on-servers,$(firstword $(SERVERS)) $(lastword $(SERVERS)),$(LIVE_SHORT))
+
+.PHONY: mutants
+mutants: deps ## break the code on purpose, one way after the other: the named tests must fail
+	$(GO) run ./tests/mutants
+
+.PHONY: mutants-short
+mutants-short: ## those that need no database
+	$(GO) run ./tests/mutants -short
 
 .PHONY: vet
 vet: ## go vet

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"unicode"
 )
 
@@ -85,7 +86,35 @@ func holdsServer(dir string) bool {
 	return true
 }
 
-// numbers returns the numbers in a path, so that version 10 sorts after 9.6.
+// Major returns the major version of the server that [Start] runs, so that a test
+// can tell beforehand which settings it has.
+func Major(t testing.TB) int {
+	t.Helper()
+	major, err := majorVersion()
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return major
+}
+
+func majorVersion() (int, error) {
+	dir, err := findBinaries()
+	if err != nil {
+		return 0, err
+	}
+	// "postgres (PostgreSQL) 18.4", "postgres (PostgreSQL) 19beta1"
+	out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(dir, "postgres"), err)
+	}
+	version := numbers(string(out))
+	if len(version) == 0 {
+		return 0, fmt.Errorf("%s says %q, which names no version", filepath.Join(dir, "postgres"), out)
+	}
+	return version[0], nil
+}
+
+// numbers returns the numbers in a text: in a path, so that version 10 sorts after 9.6.
 func numbers(path string) (all []int) {
 	for _, field := range strings.FieldsFunc(path, func(r rune) bool { return !unicode.IsDigit(r) }) {
 		if n, err := strconv.Atoi(field); err == nil {

@@ -89,6 +89,20 @@ func TestSearchOfServerPrograms(t *testing.T) {
 	})
 }
 
+func TestMajor(t *testing.T) {
+	// Those of another server, if the shared one is external.
+	require.Equal(t, Major(t), numbers(show(t, connect(t, Private(t, Options{Volatile: true}).URL("postgres")), "server_version"))[0])
+
+	for says, want := range map[string]int{"postgres (PostgreSQL) 19beta1": 19, "postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)": 15, "hello": 0} {
+		dir := fakeServer(t, t.TempDir())
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "postgres"), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o755))
+		t.Setenv(binEnv, dir)
+		major, err := majorVersion()
+		require.Equal(t, want, major)
+		require.Equal(t, want == 0, err != nil, "%s: %v", says, err)
+	}
+}
+
 func TestMissingServerFailsTheTest(t *testing.T) {
 	out, err := runTests(t, "^TestNewMakesAMigratedDatabase$", withEnv(urlEnv+"=", binEnv+"=/nowhere"))
 	require.Error(t, err, "a test without a server must fail")

@@ -39,10 +39,13 @@ func TestPrivateCluster(t *testing.T) {
 		require.Equal(t, `a"b`, name)
 		for setting, want := range map[string]string{
 			"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "work_mem": "9MB", "max_connections": "200",
-			"shared_buffers": "128MB", "server_encoding": "UTF8", "lc_collate": "C", "listen_addresses": "127.0.0.1",
+			"shared_buffers": "128MB", "server_encoding": "UTF8", "lc_messages": "C", "listen_addresses": "127.0.0.1",
 		} {
 			require.Equal(t, want, show(t, conn, setting), setting)
 		}
+		var collation string // a setting, too, until PostgreSQL 15
+		require.NoError(t, conn.QueryRow(t.Context(), "select datcollate from pg_database where datname = current_database()").Scan(&collation))
+		require.Equal(t, "C", collation)
 	}
 	require.FileExists(t, c.Log())
 

@@ -1,6 +1,7 @@
 // Package migrations_test compares a migrated database with the declarations of
-// ent/schema, in two independent ways: object by object through the catalog, and
-// as a whole through pg_dump.
+// ent/schema, in three independent ways: object by object with what is declared,
+// and, as a whole, through the catalog and through pg_dump, with a database that is
+// made from the declarations.
 package migrations_test
 
 import (
