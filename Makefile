@@ -3,15 +3,16 @@
 GO            ?= go
 LINT_VERSION  := v2.15.0
 LINT          := bin/golangci-lint-$(LINT_VERSION)
-TEST_TIMEOUT  ?= 15m
+TEST_TIMEOUT  ?= 30m
 FUZZ_TIME     ?= 20s
 
 # The major versions of the matrix, and the packages whose tests depend on the
 # server. TestSettings is left out there: it runs the conformance suite once more in
 # each of many settings, which says more about the client than about the server.
 SERVERS       ?= 14 15 16 17 18
-LIVE          ?= ./internal/pgtest ./migrations ./cmd/... ./storage/postgres/... ./tests/...
-LIVE_SHORT    ?= ./migrations ./tests/conformance ./tests/driver ./tests/migrations
+LIVE          ?= ./internal/pgtest ./migrations ./cmd/mkmigration ./cmd/runlane ./storage/postgres/... \
+                 $(addprefix ./tests/,conformance driver faults json keys lane migrations wire)
+LIVE_SHORT    ?= $(addprefix ./tests/,conformance driver migrations)
 
 .DEFAULT_GOAL := help
 
