@@ -25,7 +25,7 @@ func main() {
 	}, lane.TaskOptions{})
 	triggered, err := hello.Trigger(ctx, "world", lane.TriggerOptions{IdempotencyKey: "first"})
 	check(err)
-	go func() { check(l.Work(ctx, lane.WorkerConfig{})) }()
+	go func() { _ = l.Work(ctx, lane.WorkerConfig{}) }() // until the store is closed
 	greeting, err := hello.Wait(ctx, triggered.RunID)
 	check(err)
 	fmt.Println(greeting)
