@@ -13,7 +13,7 @@ import (
 	"github.com/seed4391e180/runlane/storage/codec"
 )
 
-// Limits on what one run carries, in bytes of JSON. Together with everything else
+// Limits on what one run carries, in bytes of JSON with numbers written out. Together with everything else
 // that a run's document holds they stay below the limit of the store, so that
 // whatever happens to a run can be written down.
 const (
@@ -30,8 +30,8 @@ func marshal(v any, limit int) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(doc) > limit {
-		return nil, &storage.InputError{Kind: storage.ErrTooLarge, Reason: fmt.Sprintf("has %d bytes of JSON", len(doc)), Limit: limit}
+	if size := codec.PrintedSize(doc); size > limit {
+		return nil, &storage.InputError{Kind: storage.ErrTooLarge, Reason: fmt.Sprintf("has %d bytes of JSON", size), Limit: limit}
 	}
 	// Package json writes an invalid byte as the escape and a genuine U+FFFD as
 	// itself, so most values need no second look.

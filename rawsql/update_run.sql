@@ -2,7 +2,7 @@
 -- A payload that did not change keeps its datum, so that it is not written again.
 -- Operator columns are rewritten as a whole; a document that is not canonical clears them.
 -- $1 environment, $2 ids, $3 versions, $4 documents without payload, $5 microseconds after the commit,
--- $6 payloads ('' is none), $7 for each whether it is canonical, $8 fences, $9 for each whether the payload is the one that was read, then the index pairs
+-- $6 payloads ('' is none), $7 for each whether it is canonical, $8 fences, $9 for each whether it has the payload that was read, then the index pairs
 -- locks: the rows
 -- index: the primary key
 {group}_rows AS MATERIALIZED (
@@ -12,7 +12,7 @@
 {group} AS (
   UPDATE {table} r
   SET record_version = u.version, record_document = u.document,
-    record_payload = CASE WHEN u.kept OR r.record_payload = u.new_payload THEN r.record_payload ELSE u.new_payload END,
+    record_payload = CASE WHEN u.kept THEN r.record_payload ELSE u.new_payload END,
     task = v.task, queue = v.queue, status = v.status, priority = v.priority,
     created_at = v.created_at, updated_at = v.updated_at, due_at = v.due_at, lease_expires_at = v.lease_expires_at,
     idempotency_key = v.idempotency_key, singleton_key = v.singleton_key, concurrency_key = v.concurrency_key,

@@ -67,6 +67,7 @@ func (l Limits) CheckRecord(r Record) error {
 // An item stands within the document of its record, which must be fit to be
 // written as a whole.
 const (
+	positionBytes = 17 // of an encoded position, which stands behind the stream in a record's key
 	envelopeDepth = 2
 	envelopeBytes = 4 << 10 // two texts of 255 bytes with every character escaped, and the names
 )
@@ -80,6 +81,9 @@ func (l Limits) CheckItems(head Key, items []json.RawMessage) error {
 	}
 	if head.Collection != ObservationHeads {
 		return &InputError{Kind: ErrInvalidKey, Key: head, Field: "collection", Reason: "is not that of the heads of streams"}
+	}
+	if len(head.Partition)+len(head.ID) > l.MaxKeyPart || len(head.ID)+positionBytes > l.MaxKeyPart {
+		return &InputError{Kind: ErrTooLarge, Key: head, Field: "environment and stream together", Limit: l.MaxKeyPart}
 	}
 	l.MaxDocument -= envelopeBytes
 	l.MaxDepth -= envelopeDepth
@@ -95,7 +99,10 @@ func (l Limits) checkDocument(key Key, field string, document json.RawMessage, m
 	if !l.fits(document) {
 		return &InputError{Kind: ErrTooLarge, Key: key, Field: field, Limit: l.MaxDocument}
 	}
-	_, err := jsonscan.Check(document, jsonscan.Limits{MaxBytes: max(l.MaxDocument, len(document)), MaxDepth: l.MaxDepth, Marks: marks})
+	info, err := jsonscan.Check(document, jsonscan.Limits{MaxBytes: max(l.MaxDocument, len(document)), MaxDepth: l.MaxDepth, Marks: marks})
+	if err == nil && info.Growth > 0 && !l.fitsPrinted(document) {
+		return &InputError{Kind: ErrTooLarge, Key: key, Field: field, Reason: "is too large with its numbers written out, as it would be read back", Limit: l.MaxDocument}
+	}
 	if err == nil {
 		return nil
 	}
@@ -127,9 +134,11 @@ func (l Limits) fits(document []byte) bool {
 	if len(document) <= l.MaxDocument {
 		return true
 	}
-	if len(document) > 4*l.MaxDocument {
-		return false
-	}
+	return len(document) <= 4*l.MaxDocument && l.fitsPrinted(document)
+}
+
+// fitsPrinted measures a document by its value, with numbers written out.
+func (l Limits) fitsPrinted(document []byte) bool {
 	canonical, err := jsonscan.Canonical(document)
 	return err == nil && len(canonical) <= l.MaxDocument
 }
@@ -245,7 +254,15 @@ func (l Limits) CheckRunFilter(f RunFilter) (limit int, err error) {
 			return 0, &InputError{Kind: ErrInvalidQuery, Field: list.field, Reason: "has too many values", Limit: l.MaxFilterChoices}
 		}
 	}
-	texts := append(append([]string{f.SourceRun, f.Schedule, f.IdempotencyKey, f.SingletonKey, f.ConcurrencyKey}, f.Tasks...), f.Queues...)
+	texts := []filterText{
+		{"source run", f.SourceRun}, {"schedule", f.Schedule}, {"idempotency key", f.IdempotencyKey}, {"singleton key", f.SingletonKey}, {"concurrency key", f.ConcurrencyKey},
+	}
+	for _, task := range f.Tasks {
+		texts = append(texts, filterText{"tasks", task})
+	}
+	for _, queue := range f.Queues {
+		texts = append(texts, filterText{"queues", queue})
+	}
 	ranges := []TimeRange{f.Created, f.Updated, f.Due, f.LeaseExpiry}
 	return l.checkFilter(f.Environment, texts, ranges, f.Direction, f.Limit)
 }
@@ -263,22 +280,31 @@ func (l Limits) CheckEventFilter(f EventFilter) (limit int, err error) {
 	if f.Sort == SortSequence && f.RunID == "" {
 		return 0, &InputError{Kind: ErrUnsupportedFilter, Field: "sort", Reason: "is by sequence, which needs a run id; sort by time, or name the run"}
 	}
-	return l.checkFilter(f.Environment, []string{f.RunID}, []TimeRange{f.Occurred}, f.Direction, f.Limit)
+	return l.checkFilter(f.Environment, []filterText{{"run id", f.RunID}}, []TimeRange{f.Occurred}, f.Direction, f.Limit)
 }
 
-func (l Limits) checkFilter(environment string, texts []string, ranges []TimeRange, d Direction, limit int) (int, error) {
-	if environment == "" {
-		return 0, badFilter("environment", "is empty")
+// filterText is a text that a field of a run must be equal to; "" excludes nothing.
+type filterText struct{ field, text string }
+
+// maxFilterText is the length of the longest name or key that a run can have.
+const maxFilterText = 255
+
+func (l Limits) checkFilter(environment string, texts []filterText, ranges []TimeRange, d Direction, limit int) (int, error) {
+	if environment == "" || strings.IndexByte(environment, ':') >= 0 {
+		return 0, badFilter("environment", `is empty or contains ":"`)
 	}
-	for _, s := range append(texts, environment) {
-		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 || len(s) > l.MaxKeyPart {
-			return 0, badFilter("text", "is not valid UTF-8 without NUL, or too long")
+	for _, f := range append(texts, filterText{"environment", environment}) {
+		if len(f.text) > maxFilterText {
+			return 0, &InputError{Kind: ErrInvalidQuery, Field: f.field, Reason: "is longer than a run can have it", Limit: maxFilterText}
+		}
+		if !utf8.ValidString(f.text) || strings.IndexByte(f.text, 0) >= 0 {
+			return 0, badFilter(f.field, "is not valid UTF-8 without NUL")
 		}
 	}
 	for _, r := range ranges {
 		for _, t := range []time.Time{r.From, r.Until} {
-			if !t.IsZero() && (t.Year() < 1 || t.Year() > 9999) {
-				return 0, badFilter("time range", "has a year outside 1 to 9999")
+			if year := t.UTC().Year(); !t.IsZero() && (year < 1 || year > 9999) {
+				return 0, badFilter("time range", "has a year outside 1 to 9999, in UTC")
 			}
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/seed4391e180/runlane/storage"
 )
@@ -77,10 +79,14 @@ func (s Scope) Decode(text string) (Position, error) {
 	if body[1] != s.kind || [digestSize]byte(body[2:]) != s.digest {
 		return Position{}, invalid("was made for another filter or order")
 	}
-	return Position{
+	p := Position{
 		At: int64(binary.BigEndian.Uint64(body[2+digestSize:])),
 		ID: string(body[idOffset:]),
-	}, nil
+	}
+	if p.At < 0 || !utf8.ValidString(p.ID) || strings.IndexByte(p.ID, 0) >= 0 {
+		return Position{}, invalid("is at no place that a page can end")
+	}
+	return p, nil
 }
 
 func checksum(body []byte) [sumSize]byte {

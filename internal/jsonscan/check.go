@@ -26,10 +26,13 @@ const (
 	MarkCommitTimeLater = "\"\x02\""
 )
 
-// Info tells which marks a document holds.
+// Info tells which marks a document holds, and how it will grow.
 type Info struct {
 	CommitTime bool
 	Later      bool
+	// Growth is by how many bytes numbers grow when they are written out, as PostgreSQL
+	// prints 1e1000.
+	Growth int
 }
 
 // Check accepts a document that is one JSON value by RFC 8259 and that jsonb
@@ -265,6 +268,7 @@ func (c *checker) number() bool {
 				return c.fail(ReasonExpansion, c.pos)
 			}
 			c.room -= more
+			c.info.Growth += more
 		}
 	}
 	c.pos = end

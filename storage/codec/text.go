@@ -18,6 +18,17 @@ func CleanText(s string) string {
 	return strings.ReplaceAll(s, "\x00", "\uFFFD")
 }
 
+// PrintedSize is the size of JSON text with its numbers written out, as a database
+// gives it back. Text that no document can hold has its own size; it is refused where
+// it is encoded.
+func PrintedSize(text json.RawMessage) int {
+	info, err := jsonscan.Check(text, jsonscan.Limits{MaxBytes: math.MaxInt})
+	if err != nil {
+		return len(text)
+	}
+	return len(text) + info.Growth
+}
+
 func checkName(f field, s string) error { return inputError(f.String(), keys.CheckName(f.String(), s)) }
 
 func checkText(f field, s string) error { return inputError(f.String(), keys.CheckText(f.String(), s)) }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed4391e180/runlane/internal/txn"
 	"github.com/seed4391e180/runlane/storage"
-	"github.com/seed4391e180/runlane/storage/keys"
 )
 
 // SQLSTATEs that the driver tells apart, see
@@ -69,7 +68,7 @@ func classify(ctx context.Context, err error, groups []*group, lockKeys []storag
 	case stateIdleTimeout:
 		return lostConnection(pg)
 	case stateUnique:
-		return uniqueViolation(pg)
+		return uniqueViolation(pg, groups)
 	case stateQueryCanceled:
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -144,23 +143,31 @@ func failedCheck(pg *pgconn.PgError, groups []*group, lockKeys []storage.Key) er
 // uniqueViolation is a key that was created between the check and the write, or
 // the rule of one active run for a singleton key. The second is told to the caller
 // when it happens again in a new attempt, whose reads could have seen it.
-func uniqueViolation(pg *pgconn.PgError) error {
+func uniqueViolation(pg *pgconn.PgError, groups []*group) error {
 	if pg.ConstraintName == "runlane_runs_active_singleton" {
-		return &txn.Replay{Reason: storage.ReasonExists, Err: pg, Final: duplicateActive(pg)}
+		return &txn.Replay{Reason: storage.ReasonExists, Err: pg, Final: duplicateActive(pg, groups)}
 	}
 	return &txn.Replay{Reason: storage.ReasonExists, Err: pg}
 }
 
-// duplicateActive reads the index's key out of the detail, "Key (environment_key,
-// task, singleton_key)=(…, …, …) already exists." The parts may contain anything,
-// so the detail is kept as it is when it cannot be told apart.
-func duplicateActive(pg *pgconn.PgError) error {
+// duplicateActive finds out which write was refused. The detail has the index's key,
+// "Key (environment_key, task, singleton_key)=(…, …, …) already exists." in the
+// language of the server, but its parts may contain what separates them. So it is
+// compared with what was to be written; if that leaves a choice, the detail is all that
+// is known.
+func duplicateActive(pg *pgconn.PgError, groups []*group) error {
 	dup := &storage.DuplicateActiveError{Detail: pg.Detail}
-	_, rest, ok := strings.Cut(pg.Detail, "=(")
-	if ok {
-		parts := strings.SplitN(strings.TrimSuffix(rest, ") already exists."), ", ", 3)
-		if len(parts) == 3 {
-			dup.Environment, dup.Task, dup.SingletonKey = plainEnvironment(parts[0]), parts[1], parts[2]
+	refused := make(map[storage.RunColumns]bool)
+	for _, g := range groups {
+		for _, h := range g.holders {
+			if strings.Contains(pg.Detail, "=("+g.partition+", "+h.Task+", "+h.SingletonKey+")") {
+				refused[h] = true
+			}
+		}
+	}
+	if len(refused) == 1 {
+		for h := range refused {
+			dup.Environment, dup.Task, dup.SingletonKey = h.Environment, h.Task, h.SingletonKey
 		}
 	}
 	return dup
@@ -216,12 +223,4 @@ func readError(err error) error {
 		return unavailable(stale)
 	}
 	return err
-}
-
-// plainEnvironment decodes the environment out of a key column.
-func plainEnvironment(partition string) string {
-	if plain, err := keys.DecodeString(partition); err == nil {
-		return plain
-	}
-	return partition
 }

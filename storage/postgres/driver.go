@@ -94,6 +94,10 @@ func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := d.pool.Acquire(bounded)
 	switch {
 	case err == nil:
+		if err := fit(conn.Conn(), conn.Conn().Config().DefaultQueryExecMode); err != nil {
+			conn.Release()
+			return nil, err
+		}
 		return conn, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

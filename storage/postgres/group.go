@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed4391e180/runlane/internal/jsonscan"
 	"github.com/seed4391e180/runlane/internal/txn"
 	"github.com/seed4391e180/runlane/storage"
 	"github.com/seed4391e180/runlane/storage/codec"
@@ -45,13 +46,14 @@ type group struct {
 	later    []int64
 	pairs    map[storage.Index]*pair
 
-	payloads  []string // runs
-	canonical []bool   // runs
-	kept      []bool   // updated runs
-	runIDs    []string // events
-	native    []bool   // events
-	shared    []bool   // inserted events
-	except    []string // materialize: events that the commit writes itself
+	payloads  []string             // runs
+	canonical []bool               // runs
+	kept      []bool               // updated runs
+	holders   []storage.RunColumns // runs that hold a singleton key from now on: its environment, task and key
+	runIDs    []string             // events
+	native    []bool               // events
+	shared    []bool               // inserted events
+	except    []string             // materialize: events that the commit writes itself
 }
 
 // pair is the two columns of a named index; "" is no entry.
@@ -109,7 +111,7 @@ func (g *group) args() []any {
 type grouping struct {
 	groups   map[groupID]*group
 	payloads map[storage.Key][]byte // of the runs that the plan inserts; nil: none
-	written  []string               // ids of the events that the plan updates or deletes
+	written  map[string][]string    // ids of the events that the plan updates or deletes, by environment
 }
 
 // groupPlan returns the groups of a plan in the order in which they take effect.
@@ -118,7 +120,7 @@ func (n *names) groupPlan(p *txn.Plan, versions []storage.Version) []*group {
 	b := &grouping{
 		groups:   make(map[groupID]*group),
 		payloads: make(map[storage.Key][]byte),
-		written:  []string{}, // never nil: a null array compares as unknown
+		written:  make(map[string][]string),
 	}
 	for _, e := range p.Expect {
 		b.expect(e)
@@ -126,7 +128,7 @@ func (n *names) groupPlan(p *txn.Plan, versions []storage.Version) []*group {
 	for i := range p.Mutations {
 		m := &p.Mutations[i]
 		if m.Key.Collection == storage.RunEvents && m.Op != txn.Insert {
-			b.written = append(b.written, m.Key.ID)
+			b.written[m.Key.Partition] = append(b.written[m.Key.Partition], m.Key.ID)
 		}
 	}
 	// Mutations are in key order and runs come before events, so that an event finds
@@ -224,6 +226,9 @@ func (b *grouping) mutateRun(m *txn.Mutation, version storage.Version) {
 	g.row(m, version, rest, m.Record.Entries)
 	g.payloads = append(g.payloads, string(payload))
 	g.canonical = append(g.canonical, canonical)
+	if canonical && columns.Status.Active() && columns.SingletonKey != "" {
+		g.holders = append(g.holders, storage.RunColumns{Environment: columns.Environment, Task: columns.Task, SingletonKey: columns.SingletonKey})
+	}
 	if m.Op == txn.Insert {
 		if canonical {
 			b.payloads[m.Key] = payload
@@ -237,19 +242,39 @@ func (b *grouping) mutateRun(m *txn.Mutation, version storage.Version) {
 	}
 }
 
-// samePayload reports whether a document's payload is spelt exactly like payload.
+// samePayload reports whether a document has that payload. Every digit counts; and a
+// mark is another time than the one that it became when it was written last.
 func samePayload(before, payload []byte) bool {
 	_, old, ok := codec.SplitPayload(before)
-	if !ok {
-		old = nil
+	if !ok || payload == nil {
+		return !ok && payload == nil
 	}
-	return (old == nil) == (payload == nil) && bytes.Equal(old, payload)
+	if hasMark(payload) {
+		return false
+	}
+	if bytes.Equal(old, payload) {
+		return true
+	}
+	was, err := jsonscan.Canonical(old)
+	if err != nil {
+		return false
+	}
+	is, err := jsonscan.Canonical(payload)
+	return err == nil && bytes.Equal(was, is)
+}
+
+// hasMark reports whether JSON text holds a mark; its byte stands in no other text.
+func hasMark(doc []byte) bool {
+	return bytes.ContainsAny(doc, storage.CommitTime+storage.CommitTimeLater)
 }
 
 // materialize gives the events that share the payload of a run a copy of their own.
 func (b *grouping) materialize(runKey storage.Key) {
 	g := b.group(materializeGroup, runKey)
-	g.except = b.written
+	g.except = b.written[runKey.Partition]
+	if g.except == nil {
+		g.except = []string{} // a null array compares as unknown
+	}
 }
 
 func (b *grouping) mutateEvent(m *txn.Mutation, version storage.Version) {
@@ -270,7 +295,7 @@ func (b *grouping) mutateEvent(m *txn.Mutation, version storage.Version) {
 	}
 	shared := false
 	if native && sequence == 1 {
-		if rest, payload, ok := codec.SplitEventPayload(document); ok && payload != nil && bytes.Equal(payload, b.payloads[runKey]) {
+		if rest, payload, ok := codec.SplitEventPayload(document); ok && payload != nil && !hasMark(payload) && bytes.Equal(payload, b.payloads[runKey]) {
 			document, shared = rest, true
 		}
 	}

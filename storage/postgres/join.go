@@ -59,6 +59,9 @@ func (j *joined) check(ctx context.Context) error {
 		if err := inTransaction(conn); err != nil {
 			return err
 		}
+		if err := fit(conn, conn.Config().DefaultQueryExecMode); err != nil {
+			return err
+		}
 		var isolation string
 		err := conn.QueryRow(ctx, "SELECT current_setting('lock_timeout'), current_setting('transaction_isolation')").Scan(&j.lockTimeout, &isolation)
 		if err != nil {

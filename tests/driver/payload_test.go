@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -43,7 +43,14 @@ func (w *world) must(fn func(ctx context.Context, tx storage.Tx) error) storage.
 func (w *world) trigger(id, payload string) (r run.Run, runKey, eventKey storage.Key) {
 	w.t.Helper()
 	r, recs := newRun(w.t, id, payload)
-	w.must(func(ctx context.Context, tx storage.Tx) error {
+	w.create(recs...)
+	return r, recs[0].Key, recs[1].Key
+}
+
+// create stores records in one transaction, without looking.
+func (w *world) create(recs ...storage.Record) storage.Commit {
+	w.t.Helper()
+	return w.must(func(ctx context.Context, tx storage.Tx) error {
 		for _, rec := range recs {
 			if err := tx.Create(ctx, rec); err != nil {
 				return err
@@ -51,7 +58,6 @@ func (w *world) trigger(id, payload string) (r run.Run, runKey, eventKey storage
 		}
 		return nil
 	})
-	return r, recs[0].Key, recs[1].Key
 }
 
 // replaceRun replaces a run by what change makes of it.
@@ -96,6 +102,7 @@ func (w *world) eventPayload(key storage.Key) string {
 	return string(event.Data.(run.Created).Payload)
 }
 
+// shares reports whether an event that is there takes its payload from its run.
 func (w *world) shares(key storage.Key) (shared bool) {
 	w.t.Helper()
 	require.NoError(w.t, w.pool.QueryRow(w.t.Context(),
@@ -123,231 +130,151 @@ func TestCreatedEventSharesThePayload(t *testing.T) {
 	require.True(t, w.shares(eventKey), "a change that keeps the payload keeps the sharing")
 }
 
-// TestCopyOnWrite takes the payload away from a shared event in every way and
-// finds the event unchanged, or replaced, and independent.
-func TestCopyOnWrite(t *testing.T) {
-	transferred := func(t *testing.T, w *world, eventKey storage.Key, to string) storage.Record {
-		rec, found := w.read(eventKey)
-		require.True(t, found)
-		event, kind := codec.DecodeEvent(rec)
-		require.Equal(t, codec.Canonical, kind)
-		event.RunID = to
-		rec, err := codec.EncodeEvent(event)
-		require.NoError(t, err)
-		return rec
-	}
-	tests := []struct {
-		name    string
-		payload string // of the event afterwards; "" is deleted
-		do      func(w *world, runKey, eventKey storage.Key) func(ctx context.Context, tx storage.Tx) error
-	}{
-		{"the run's payload changes", `{"n": 1}`, func(_ *world, runKey, _ storage.Key) func(context.Context, storage.Tx) error {
-			return func(ctx context.Context, tx storage.Tx) error {
-				return replaceRun(ctx, tx, runKey, func(r *run.Run) { r.Payload = []byte(`{"n": 2}`) })
-			}
-		}},
-		{"the run's payload goes", `{"n": 1}`, func(_ *world, runKey, _ storage.Key) func(context.Context, storage.Tx) error {
-			return func(ctx context.Context, tx storage.Tx) error {
-				return replaceRun(ctx, tx, runKey, func(r *run.Run) { r.Payload = nil })
-			}
-		}},
-		{"the run is deleted", `{"n": 1}`, func(_ *world, runKey, _ storage.Key) func(context.Context, storage.Tx) error {
-			return func(ctx context.Context, tx storage.Tx) error {
-				if _, _, err := tx.Get(ctx, runKey); err != nil {
-					return err
-				}
-				return tx.Delete(ctx, runKey)
-			}
-		}},
-		{"the run is tombstoned", `{"n": 1}`, func(w *world, runKey, _ storage.Key) func(context.Context, storage.Tx) error {
-			return func(ctx context.Context, tx storage.Tx) error {
-				if _, _, err := tx.Get(ctx, runKey); err != nil {
-					return err
-				}
-				rec, err := codec.EncodeTombstone("prod", "r")
-				if err != nil {
-					return err
-				}
-				return tx.Replace(ctx, rec)
-			}
-		}},
-		{"the run becomes opaque", `{"n": 1}`, func(_ *world, runKey, _ storage.Key) func(context.Context, storage.Tx) error {
-			return func(ctx context.Context, tx storage.Tx) error {
-				if _, _, err := tx.Get(ctx, runKey); err != nil {
-					return err
-				}
-				return tx.Replace(ctx, storage.Record{Key: runKey, Document: []byte(`{"codec":"run","v":99,"value":{"payload":{"n":3}}}`)})
-			}
-		}},
-		{"the event is replaced by itself", `{"n": 1}`, func(w *world, _, eventKey storage.Key) func(context.Context, storage.Tx) error {
-			rec := transferred(w.t, w, eventKey, "r")
-			return func(ctx context.Context, tx storage.Tx) error {
-				if _, _, err := tx.Get(ctx, eventKey); err != nil {
-					return err
-				}
-				return tx.Replace(ctx, rec)
-			}
-		}},
-		{"the event is transferred to another run", `{"n": 1}`, func(w *world, _, eventKey storage.Key) func(context.Context, storage.Tx) error {
-			rec := transferred(w.t, w, eventKey, "another")
-			return func(ctx context.Context, tx storage.Tx) error {
-				if _, _, err := tx.Get(ctx, eventKey); err != nil {
-					return err
-				}
-				return tx.Replace(ctx, rec)
-			}
-		}},
-		{"run deleted and event transferred at once", `{"n": 1}`, func(w *world, runKey, eventKey storage.Key) func(context.Context, storage.Tx) error {
-			rec := transferred(w.t, w, eventKey, "another")
-			return func(ctx context.Context, tx storage.Tx) error {
-				if _, err := tx.GetMany(ctx, []storage.Key{runKey, eventKey}); err != nil {
-					return err
-				}
-				if err := tx.Delete(ctx, runKey); err != nil {
-					return err
-				}
-				return tx.Replace(ctx, rec)
-			}
-		}},
-		{"run and event deleted at once", "", func(_ *world, runKey, eventKey storage.Key) func(context.Context, storage.Tx) error {
-			return func(ctx context.Context, tx storage.Tx) error {
-				if _, err := tx.GetMany(ctx, []storage.Key{runKey, eventKey}); err != nil {
-					return err
-				}
-				if err := tx.Delete(ctx, runKey); err != nil {
-					return err
-				}
-				return tx.Delete(ctx, eventKey)
-			}
-		}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
-			_, runKey, eventKey := w.trigger("r", `{"n": 1}`)
-			require.True(t, w.shares(eventKey))
-			before, _ := w.read(eventKey)
-			do := test.do(w, runKey, eventKey)
-
-			// First in a transaction that fails: the copy goes with it.
-			refused := fmt.Errorf("refused")
-			_, err := w.transact(func(ctx context.Context, tx storage.Tx) error {
-				if err := do(ctx, tx); err != nil {
-					return err
-				}
-				return refused
-			})
-			require.ErrorIs(t, err, refused)
-			require.True(t, w.shares(eventKey))
-
-			w.must(do)
-			after, found := w.read(eventKey)
-			if test.payload == "" {
-				require.False(t, found)
-				return
-			}
-			require.True(t, found)
-			require.False(t, w.shares(eventKey))
-			require.JSONEq(t, test.payload, w.eventPayload(eventKey))
-			if !strings.Contains(test.name, "event") {
-				require.Equal(t, before.Version, after.Version, "a copy does not change the logical event")
-				require.JSONEq(t, string(before.Document), string(after.Document))
-			}
-		})
-	}
-}
-
-// TestCopyRollsBack lets the statement that makes the copy fail as a whole.
-func TestCopyRollsBack(t *testing.T) {
-	w := newWorld(t)
-	_, runKey, eventKey := w.trigger("r", `{"n": 1}`)
-	_, blocker, _ := w.trigger("blocker", `1`)
-	attempts := 0
-	_, err := w.transact(func(ctx context.Context, tx storage.Tx) error {
-		attempts++
-		if attempts == 1 {
-			if err := tx.Create(ctx, storage.Record{Key: blocker, Document: []byte(`{}`)}); err != nil {
-				return err
-			}
-		}
-		if err := replaceRun(ctx, tx, runKey, func(r *run.Run) { r.Payload = []byte(`2`) }); err != nil {
-			return err
-		}
-		if attempts > 1 {
-			return fmt.Errorf("the blind create failed the commit, as it should")
-		}
-		return nil
-	})
-	require.ErrorContains(t, err, "as it should")
-	require.True(t, w.shares(eventKey))
-	require.JSONEq(t, `{"n": 1}`, w.eventPayload(eventKey))
-}
-
+// TestWhatDoesNotShare: only an exact canonical run and its first event that are
+// inserted by one transaction share. Everything else has a payload of its own.
 func TestWhatDoesNotShare(t *testing.T) {
 	w := newWorld(t)
 	_, recs := newRun(t, "later", `{"n": 1}`)
-	w.must(func(ctx context.Context, tx storage.Tx) error { return tx.Create(ctx, recs[0]) })
-	w.must(func(ctx context.Context, tx storage.Tx) error { return tx.Create(ctx, recs[1]) })
+	w.create(recs[0])
+	w.create(recs[1])
 	require.False(t, w.shares(recs[1].Key), "another batch")
 
-	_, recs = newRun(t, "different", `{"n": 1}`)
-	event, _ := codec.DecodeEvent(recs[1])
-	created := event.Data.(run.Created)
-	created.Payload = []byte(`{"n": 2}`)
-	event.Data = created
-	other, err := codec.EncodeEvent(event)
-	require.NoError(t, err)
-	w.must(func(ctx context.Context, tx storage.Tx) error {
-		if err := tx.Create(ctx, recs[0]); err != nil {
-			return err
+	// edited stores a run and its event as change leaves them.
+	edited := func(id string, change func(run, event *storage.Record)) storage.Key {
+		_, recs := newRun(t, id, `{"n": 1}`)
+		change(&recs[0], &recs[1])
+		w.create(recs...)
+		for _, rec := range recs {
+			got, found := w.read(rec.Key)
+			require.True(t, found)
+			if !strings.ContainsAny(string(rec.Document), storage.CommitTime+storage.CommitTimeLater) {
+				require.JSONEq(t, string(rec.Document), string(got.Document), id)
+			}
 		}
-		return tx.Create(ctx, other)
-	})
-	require.False(t, w.shares(other.Key), "another payload")
-	require.JSONEq(t, `{"n": 2}`, w.eventPayload(other.Key))
-
+		return recs[1].Key
+	}
+	in := func(rec *storage.Record, old, replacement string) {
+		require.Contains(t, string(rec.Document), old)
+		rec.Document = []byte(strings.Replace(string(rec.Document), old, replacement, 1))
+	}
+	for name, change := range map[string]func(run, event *storage.Record){
+		"another payload":             func(_, event *storage.Record) { in(event, `{"n": 1}`, `{"n": 2}`) },
+		"the same digits, more zeros": func(_, event *storage.Record) { in(event, `{"n": 1}`, `{"n": 1.0}`) },
+		"another sequence":            func(_, event *storage.Record) { in(event, `"sequence":1`, `"sequence":2`); event.Entries = nil },
+		"another run": func(_, event *storage.Record) {
+			in(event, `"run_id":"another run"`, `"run_id":"nobody"`)
+			event.Entries = nil
+		},
+		"no entry":          func(_, event *storage.Record) { event.Entries = nil },
+		"an opaque run":     func(run, _ *storage.Record) { in(run, `"v":1`, `"v":2`); run.Entries = nil },
+		"an opaque event":   func(_, event *storage.Record) { in(event, `"v":1`, `"v":2`); event.Entries = nil },
+		"a malformed event": func(_, event *storage.Record) { in(event, `"task":"mail"`, `"task":""`); event.Entries = nil },
+		"an event of another type": func(_, event *storage.Record) {
+			in(event, `"type":"run.created"`, `"type":"run.resumed"`)
+			event.Entries = nil
+		},
+		"a time in the payload": func(run, event *storage.Record) {
+			in(run, `{"n": 1}`, `"`+storage.CommitTimeLater+`"`)
+			in(event, `{"n": 1}`, `"`+storage.CommitTimeLater+`"`)
+			run.Later, event.Later = time.Hour, time.Minute
+		},
+	} {
+		require.False(t, w.shares(edited(name, change)), name)
+	}
 	_, _, none := w.trigger("none", "")
 	require.False(t, w.shares(none), "no payload")
 	require.Empty(t, w.eventPayload(none))
-	_, runKey, null := w.trigger("null", "null")
+	_, _, null := w.trigger("null", "null")
 	require.True(t, w.shares(null), "JSON null is a payload")
 	require.Equal(t, "null", w.eventPayload(null))
-	var isNull bool
-	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT record_payload IS NULL FROM runlane.runlane_runs WHERE run_id = $1", runKey.ID).Scan(&isNull))
-	require.False(t, isNull)
 }
 
-// TestUnchangedPayloadIsNotWrittenAgain compares the WAL of a state change of a run
-// with a large payload with that of a run with a small one.
-func TestUnchangedPayloadIsNotWrittenAgain(t *testing.T) {
+// TestNoPayloadAndNull: SQL NULL is no payload, JSON null is one like any other. A
+// run goes from every small payload to every other, and its event keeps its own.
+func TestNoPayloadAndNull(t *testing.T) {
 	w := newWorld(t)
-	change := func(id, payload string) (bytes int64) {
-		_, key, _ := w.trigger(id, payload)
-		n := 0
-		touch := func(ctx context.Context, tx storage.Tx) error {
-			n++
-			return replaceRun(ctx, tx, key, func(r *run.Run) { r.Metadata = map[string]string{"n": fmt.Sprint(n)} })
+	payloads := []string{"", "null", "{}", "[]", "0", "false", `""`, `"null"`, `{"payload": null}`}
+	for i, from := range payloads {
+		for j, to := range payloads {
+			id := fmt.Sprintf("%d to %d", i, j)
+			_, runKey, eventKey := w.trigger(id, from)
+			require.Equal(t, from != "", w.shares(eventKey))
+			w.holdsPayload(id, runKey, from)
+			w.must(func(ctx context.Context, tx storage.Tx) error {
+				return replaceRun(ctx, tx, runKey, func(r *run.Run) {
+					if r.Payload = []byte(to); to == "" {
+						r.Payload = nil
+					}
+				})
+			})
+			w.holdsPayload(id, runKey, to)
+			require.Equal(t, from == to && from != "", w.shares(eventKey), "%q to %q", from, to)
+			require.Equal(t, from, w.eventPayload(eventKey))
+			events, err := w.d.ListEvents(t.Context(), storage.EventFilter{Environment: "prod", RunID: id})
+			require.NoError(t, err)
+			require.Equal(t, from, string(events.Events[0].Data.(run.Created).Payload))
 		}
-		w.must(touch) // takes the full-page images of the first change
-		var before, after string
-		require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn()").Scan(&before))
-		w.must(touch)
-		require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn(), pg_current_wal_insert_lsn() - $1::pg_lsn", before).Scan(&after, &bytes))
-		return bytes
 	}
-	// Random text does not compress, so it is stored out of line whole.
-	var random strings.Builder
-	for random.Len() < 100_000 {
-		random.WriteString(uuid.NewString())
-	}
-	small, large := change("small", `"x"`), change("large", `"`+random.String()+`"`)
-	require.Less(t, large, small+20_000, "WAL bytes of a state change: %d with a small payload, %d with 100 kB", small, large)
-	t.Logf("WAL bytes of a state change: %d with a small payload, %d with 100 kB", small, large)
+}
 
-	// The same value in another spelling is unchanged as well.
-	_, key, eventKey := w.trigger("spelling", `{"a": 1, "b": [1e2]}`)
-	w.must(func(ctx context.Context, tx storage.Tx) error {
-		return replaceRun(ctx, tx, key, func(r *run.Run) { r.Payload = []byte(`{"b":[100],"a":1}`) })
-	})
-	require.JSONEq(t, `{"a": 1, "b": [100]}`, w.eventPayload(eventKey))
+// holdsPayload requires a payload in the column and in what is read; "" is none.
+func (w *world) holdsPayload(id string, key storage.Key, payload string) {
+	w.t.Helper()
+	var stored *string
+	require.NoError(w.t, w.pool.QueryRow(w.t.Context(), "SELECT record_payload::text FROM runlane.runlane_runs WHERE run_id = $1", key.ID).Scan(&stored))
+	r, found, err := w.d.GetRun(w.t.Context(), "prod", id)
+	require.NoError(w.t, err)
+	require.True(w.t, found)
+	rec, _ := w.read(key)
+	raw, kind := codec.DecodeRun(rec)
+	require.Equal(w.t, codec.Canonical, kind)
+	if payload == "" {
+		require.Nil(w.t, stored)
+		require.Nil(w.t, r.Payload)
+		require.Nil(w.t, raw.Payload)
+		return
+	}
+	require.NotNil(w.t, stored)
+	require.Equal(w.t, []string{payload, payload, payload}, []string{*stored, string(r.Payload), string(raw.Payload)})
+}
+
+// TestTimesInPayloads: a payload may hold commit times. Whoever writes such a payload
+// again writes another one, and what shares it would read the time of somebody else.
+func TestTimesInPayloads(t *testing.T) {
+	w := newWorld(t)
+	key, err := codec.RunKey("prod", "r")
+	require.NoError(t, err)
+	rec := storage.Record{Key: key, Document: []byte(`{"value":{"payload":{"at":"` + storage.CommitTime + `"}}}`)}
+	holds := func(commit storage.Commit) {
+		t.Helper()
+		got, _ := w.read(key)
+		require.JSONEq(t, `{"value":{"payload":{"at":"`+commit.Time.Format(storage.TimeFormat)+`"}}}`, string(got.Document))
+		rec.Version = commit.Versions[key]
+	}
+	holds(w.create(rec))
+	for range 2 { // as it was written, and as it is read
+		holds(w.must(func(ctx context.Context, tx storage.Tx) error {
+			if _, _, err := tx.Assume(ctx, rec); err != nil {
+				return err
+			}
+			return tx.Replace(ctx, rec)
+		}))
+	}
+	holds(w.must(func(ctx context.Context, tx storage.Tx) error {
+		if _, _, err := tx.Get(ctx, key); err != nil {
+			return err
+		}
+		return tx.Replace(ctx, rec)
+	}))
+
+	_, recs := newRun(t, "two distances", `"later"`)
+	for i, later := range []time.Duration{time.Hour, time.Minute} {
+		recs[i].Document = []byte(strings.Replace(string(recs[i].Document), "later", storage.CommitTimeLater, 1))
+		recs[i].Later = later
+	}
+	at := w.create(recs...).Time
+	require.Equal(t, `"`+at.Add(time.Minute).Format(storage.TimeFormat)+`"`, w.eventPayload(recs[1].Key))
+	r, _, err := w.d.GetRun(t.Context(), "prod", "two distances")
+	require.NoError(t, err)
+	require.Equal(t, `"`+at.Add(time.Hour).Format(storage.TimeFormat)+`"`, string(r.Payload))
 }
