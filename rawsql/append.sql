@@ -13,7 +13,7 @@ WITH clock AS MATERIALIZED (
   SELECT c.at, {time_text} AS text FROM (SELECT clock_timestamp() AS at) c
 ),
 head AS MATERIALIZED (
-  SELECT s.*, r.record_id IS NOT NULL AS present,
+  SELECT s.*, r.place, r.record_id IS NOT NULL AS present,
     CASE WHEN r.record_id IS NULL THEN 0
          WHEN jsonb_typeof(r.record_document #> ARRAY['value', 'position']) = 'number'
            AND r.record_document #>> ARRAY['value', 'position'] ~ '^(0|[1-9][0-9]{0,18})$'
@@ -23,7 +23,9 @@ head AS MATERIALIZED (
          THEN (r.record_document #>> ARRAY['value', 'position'])::bigint END AS last
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) WITH ORDINALITY
     AS s(head_partition, id, environment, stream, version, items, number)
-  LEFT JOIN {heads} r ON r.partition_key = s.head_partition AND r.record_id = s.id
+  LEFT JOIN LATERAL (
+    SELECT h.ctid AS place, h.record_id, h.record_document FROM {heads} h WHERE h.partition_key = s.head_partition AND h.record_id = s.id LIMIT 1
+  ) r ON true
 ),
 item AS MATERIALIZED (
   SELECT h.head_partition, h.id AS head_id, h.environment, h.stream, h.last + i.place AS position, {position_key} AS position_key, i.version, i.data
@@ -54,7 +56,7 @@ target AS MATERIALIZED (
 moved AS (
   UPDATE {heads} r SET record_version = t.version, record_document = t.document
   FROM target t
-  WHERE t.present AND r.partition_key = t.head_partition AND r.record_id = t.id
+  WHERE t.present AND r.ctid = t.place
   RETURNING 1
 ),
 begun AS (

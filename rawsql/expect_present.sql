@@ -5,5 +5,5 @@
 {group} AS MATERIALIZED (
   SELECT {assert}(count(*) = cardinality($2::text[]), '{group}') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
-  JOIN {table} r ON r.{partition} = $1 AND r.{id} = e.id AND r.record_version = e.version
+  CROSS JOIN LATERAL (SELECT 1 FROM {table} r WHERE r.{partition} = $1 AND r.{id} = e.id AND r.record_version = e.version LIMIT 1) found
 )

@@ -3,10 +3,11 @@
 -- locks: FOR NO KEY UPDATE on the records, until the transaction ends
 -- index: the primary key
 {group}_locked AS MATERIALIZED (
-  SELECT r.{id}, r.record_version
+  SELECT e.id
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
-  JOIN {table} r ON r.{partition} = $1 AND r.{id} = e.id AND r.record_version = e.version
-  FOR NO KEY UPDATE OF r
+  CROSS JOIN LATERAL (
+    SELECT 1 FROM {table} r WHERE r.{partition} = $1 AND r.{id} = e.id AND r.record_version = e.version LIMIT 1 FOR NO KEY UPDATE OF r
+  ) found
 ),
 {group} AS MATERIALIZED (
   SELECT {assert}(count(*) = cardinality($2::text[]), '{group}') AS ok FROM {group}_locked

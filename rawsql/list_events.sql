@@ -20,6 +20,7 @@ FROM page
 LEFT JOIN LATERAL (
   SELECT true AS visible, p.record_payload FROM {runs} p
   WHERE p.environment_key = $1 AND p.run_id = page.run_id AND p.status IS NOT NULL
+  LIMIT 1
 ) parent ON true
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
@@ -27,5 +28,6 @@ LEFT JOIN LATERAL (
          ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM {events} e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
+  LIMIT 1
 ) event ON true
 ORDER BY page.{key} {direction}, page.record_id {direction}

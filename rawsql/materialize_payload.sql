@@ -5,12 +5,21 @@
 -- $1 environment, $2 encoded run ids, $3 ids of events that the commit writes itself
 -- locks: the rows; the private run/sequence keys were locked by an earlier statement
 -- index: runlane_run_events_native
+{group}_found AS MATERIALIZED (
+  SELECT event.place, p.record_payload
+  FROM unnest($2::text[]) AS u(id)
+  CROSS JOIN LATERAL (SELECT r.record_payload FROM {runs} r WHERE r.environment_key = $1 AND r.run_id = u.id LIMIT 1) p
+  CROSS JOIN LATERAL (
+    SELECT r.ctid AS place FROM {table} r
+    WHERE r.environment_key = $1 AND r.run_id = u.id AND r.sequence = 1 AND r.sequence_index_native AND r.payload_from_run
+      AND r.record_id <> ALL ($3::text[])
+    OFFSET 0
+  ) event
+),
 {group} AS (
   UPDATE {table} r
-  SET payload_from_run = false, record_document = jsonb_set(r.record_document, ARRAY['value', 'event', 'payload'], p.record_payload)
-  FROM {runs} p
-  WHERE p.environment_key = $1 AND p.run_id = ANY ($2::text[])
-    AND r.environment_key = $1 AND r.run_id = p.run_id AND r.sequence = 1 AND r.sequence_index_native AND r.payload_from_run
-    AND r.record_id <> ALL ($3::text[]) AND {after}
+  SET payload_from_run = false, record_document = jsonb_set(r.record_document, ARRAY['value', 'event', 'payload'], u.record_payload)
+  FROM {group}_found u
+  WHERE r.ctid = u.place AND {after}
   RETURNING 1
 )

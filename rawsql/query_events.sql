@@ -8,7 +8,10 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
 {merged}
 SELECT clock.at, page.partition, page.id, page.version, page.document, page.sort
 FROM clock LEFT JOIN LATERAL (
-  SELECT r.environment_key AS partition, r.record_id AS id, r.record_version AS version, {document} AS document, m.sort
-  FROM merged m JOIN {table} r ON r.environment_key = $2 AND r.record_id = m.id
+  SELECT found.*, m.sort
+  FROM merged m CROSS JOIN LATERAL (
+    SELECT r.environment_key AS partition, r.record_id AS id, r.record_version AS version, {document} AS document
+    FROM {table} r WHERE r.environment_key = $2 AND r.record_id = m.id LIMIT 1
+  ) found
 ) page ON true
 ORDER BY page.sort {direction}, page.id {direction}

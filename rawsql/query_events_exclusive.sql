@@ -1,5 +1,6 @@
 -- A page of a run's history, locked. Both paths are merged before anything is
--- locked, so that the order is global and no losing row is touched.
+-- locked, so that the order is global and no losing row is touched. What could not be
+-- locked is reported as well: the page goes on behind it.
 -- $1 index partition, $2 environment, $3 from and $4 until (null: just after now), $5 resume sort, $6 resume id, $7 limit,
 -- $8 encoded run id, $9 first sequence, $10 sequence beyond the last, $11 resume sequence, $12 resume id behind it,
 -- $13 and $14 lock text before and behind the key, $15 the same before the private key of a payload
@@ -8,9 +9,12 @@
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
 {merged},
 picked AS MATERIALIZED (
-  SELECT r.environment_key AS partition, r.record_id AS id, r.record_version AS version, {document} AS document, m.sort, r.run_id, r.sequence
-  FROM merged m JOIN {table} r ON r.environment_key = $2 AND r.record_id = m.id
-  FOR UPDATE OF r SKIP LOCKED
+  SELECT found.*
+  FROM merged m CROSS JOIN LATERAL (
+    SELECT r.environment_key AS partition, r.record_id AS id, r.record_version AS version, {document} AS document, r.run_id, r.sequence
+    FROM {table} r WHERE r.environment_key = $2 AND r.record_id = m.id LIMIT 1
+    FOR UPDATE OF r SKIP LOCKED
+  ) found
 ),
 tried AS MATERIALIZED (
   SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($13::text || p.partition || p.id || $14::text, 0))
@@ -19,6 +23,6 @@ tried AS MATERIALIZED (
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)
-SELECT done.at, t.partition, t.id, t.version, t.document, t.sort, t.mine
-FROM done LEFT JOIN tried t ON true
-ORDER BY t.sort {direction}, t.id {direction}
+SELECT done.at, t.partition, m.id, t.version, t.document, m.sort, coalesce(t.mine, false) AS mine
+FROM done LEFT JOIN merged m ON true LEFT JOIN tried t ON t.id = m.id
+ORDER BY m.sort {direction}, m.id {direction}

@@ -2,14 +2,23 @@
 -- $1 environment, $2 ids, $3 versions, $4 documents, $5 microseconds after the commit, $6 fences, then the index pairs
 -- locks: the rows
 -- index: the primary key
+--
+-- Rows are looked up one by one by their whole key and then written where they were
+-- found: a join may scan a whole environment until there are statistics.
 {group}_rows AS MATERIALIZED (
   SELECT u.*, {filled} AS document
   FROM clock, unnest($2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[]{arrays}) AS u(id, version, document_text, later, fence{names})
 ),
+{group}_found AS MATERIALIZED (
+  SELECT u.*, found.place
+  FROM {group}_rows u CROSS JOIN LATERAL (
+    SELECT r.ctid AS place FROM {table} r WHERE r.{partition} = $1 AND r.{id} = u.id AND r.record_version = u.fence LIMIT 1
+  ) found
+),
 {group} AS (
   UPDATE {table} r
   SET record_version = u.version, record_document = u.document{assignments}
-  FROM {group}_rows u, clock
-  WHERE r.{partition} = $1 AND r.{id} = u.id AND r.record_version = u.fence AND {after}
+  FROM {group}_found u, clock
+  WHERE r.ctid = u.place AND {after}
   RETURNING 1
 )

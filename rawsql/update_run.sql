@@ -5,9 +5,18 @@
 -- $6 payloads ('' is none), $7 for each whether it is canonical, $8 fences, $9 for each whether it has the payload that was read, then the index pairs
 -- locks: the rows
 -- index: the primary key
+--
+-- Rows are looked up one by one by their whole key and then written where they were
+-- found: a join may scan a whole environment until there are statistics.
 {group}_rows AS MATERIALIZED (
   SELECT u.*, {filled_payload} AS new_payload, {filled} AS document
   FROM clock, unnest($2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::boolean[], $8::bigint[], $9::boolean[]{arrays}) AS u(id, version, document_text, later, payload, canonical, fence, kept{names})
+),
+{group}_found AS MATERIALIZED (
+  SELECT u.*, found.place
+  FROM {group}_rows u CROSS JOIN LATERAL (
+    SELECT r.ctid AS place FROM {table} r WHERE r.environment_key = $1 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
+  ) found
 ),
 {group} AS (
   UPDATE {table} r
@@ -17,7 +26,7 @@
     created_at = v.created_at, updated_at = v.updated_at, due_at = v.due_at, lease_expires_at = v.lease_expires_at,
     idempotency_key = v.idempotency_key, singleton_key = v.singleton_key, concurrency_key = v.concurrency_key,
     source_type = v.source_type, source_run_id = v.source_run_id, schedule_id = v.schedule_id{assignments}
-  FROM clock, {group}_rows u LEFT JOIN LATERAL {operator_columns} ON true
-  WHERE r.environment_key = $1 AND r.run_id = u.id AND r.record_version = u.fence AND {after}
+  FROM clock, {group}_found u LEFT JOIN LATERAL {operator_columns} ON true
+  WHERE r.ctid = u.place AND {after}
   RETURNING 1
 )

@@ -139,6 +139,7 @@ func TestNetworkDoesNotComeBack(t *testing.T) {
 			})
 			waited := time.Since(began)
 			require.ErrorIs(t, err, storage.ErrCommitUnknown)
+			require.False(t, storage.Retryable(err), "it may have happened")
 			var unknown *storage.CommitUnknownError
 			require.ErrorAs(t, err, &unknown)
 			require.Equal(t, o.shape.name, unknown.Label)
