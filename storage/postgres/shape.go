@@ -121,9 +121,11 @@ func (w *commitWriter) group(label string, g *group) {
 		w.checks = append(w.checks, label)
 	default:
 		w.after = "(SELECT count(*) FROM " + label + ") >= 0"
-		if g.kind != materializeGroup {
-			w.asserts = append(w.asserts, fmt.Sprintf("%s((SELECT count(*) FROM %s) = cardinality($%d::text[]), '%s')", w.names.assert, label, w.offset+2, label))
+		wanted := fmt.Sprintf("cardinality($%d::text[])", w.offset+2)
+		if g.kind == materializeGroup {
+			wanted = "(SELECT count(*) FROM " + label + "_found)" // few runs have an event that shares their payload
 		}
+		w.asserts = append(w.asserts, fmt.Sprintf("%s((SELECT count(*) FROM %s) = %s, '%s')", w.names.assert, label, wanted, label))
 	}
 	w.offset += len(g.args())
 }

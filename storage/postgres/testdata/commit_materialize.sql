@@ -47,5 +47,6 @@ g2 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = (SELECT count(*) FROM g1_found), 'g1'),
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g2) = cardinality($6::text[]), 'g2') FROM clock
 

@@ -375,6 +375,8 @@ g28 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g13) = (SELECT count(*) FROM g13_found), 'g13'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g14) = (SELECT count(*) FROM g14_found), 'g14'),
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g15) = cardinality($41::text[]), 'g15'),
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g16) = cardinality($44::text[]), 'g16'),
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g17) = cardinality($47::text[]), 'g17'),
