@@ -5,6 +5,8 @@ LINT_VERSION  := v2.15.0
 LINT          := bin/golangci-lint-$(LINT_VERSION)
 TEST_TIMEOUT  ?= 30m
 FUZZ_TIME     ?= 20s
+SOAK          ?= 10m
+RUNS          ?= 20
 
 # The major versions of the matrix, and the packages whose tests depend on the
 # server. TestSettings is left out there: it runs the conformance suite once more in
@@ -12,7 +14,7 @@ FUZZ_TIME     ?= 20s
 SERVERS       ?= 14 15 16 17 18
 LIVE          ?= ./internal/pgtest ./migrations ./cmd/mkmigration ./cmd/runlane ./storage/postgres/... \
                  $(addprefix ./tests/,conformance driver faults json keys lane migrations wire)
-LIVE_SHORT    ?= $(addprefix ./tests/,conformance driver migrations)
+LIVE_SHORT    ?= $(addprefix ./tests/,conformance driver faults migrations)
 
 .DEFAULT_GOAL := help
 
@@ -49,6 +51,17 @@ test-matrix: deps ## run the live tests on each of SERVERS, which it fetches
 .PHONY: test-matrix-short
 test-matrix-short: deps ## the heart of that, on the oldest and the newest server only
 	$(call on-servers,$(firstword $(SERVERS)) $(lastword $(SERVERS)),$(LIVE_SHORT))
+
+.PHONY: soak
+soak: deps ## work the driver for SOAK while everything beneath it breaks, and look for what was lost or leaked
+	$(GO) test -count=1 -v -timeout 2h ./tests/soak -args -soak $(SOAK)
+
+.PHONY: flakes
+flakes: deps ## run the short live suite RUNS times, under the race detector; stop at the first failure
+	@for run in $$(seq $(RUNS)); do \
+		printf '\n== run %s of %s\n' $$run $(RUNS); \
+		$(GO) test -race -count=1 -timeout $(TEST_TIMEOUT) -skip '^TestSettings$$' $(LIVE_SHORT) || exit 1; \
+	done
 
 .PHONY: mutants
 mutants: deps ## break the code on purpose, one way after the other: the named tests must fail

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -171,6 +172,31 @@ func TestSettingsEndWithTheTransaction(t *testing.T) {
 			require.Equal(t, before, scalar[string](l, settings), name)
 		}
 	}
+}
+
+// TestTransactionsAreProbed: while a transaction is open, the server asks the client's
+// machine whether it is still there.
+func TestTransactionsAreProbed(t *testing.T) {
+	l := newLab(t, postgres.Config{})
+	l.transact(creates(plain(slot("a"))))
+	all := l.tap.take()
+	settings := all[slices.IndexFunc(all, func(s sent) bool { return s.kind() == "settings" })]
+	conn, err := l.side.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	probes := func() (text string) {
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT concat_ws(' ', current_setting('tcp_keepalives_idle'), current_setting('tcp_keepalives_interval'), current_setting('tcp_keepalives_count'))").Scan(&text))
+		return text
+	}
+	before := probes()
+	_, err = conn.Exec(t.Context(), "BEGIN")
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), settings.sql, settings.args...)
+	require.NoError(t, err)
+	require.Equal(t, "5 5 3", probes())
+	_, err = conn.Exec(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	require.Equal(t, before, probes())
 }
 
 // TestNestedTransaction runs a transaction inside the callback of another under a

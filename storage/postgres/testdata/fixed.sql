@@ -2,6 +2,9 @@
 SELECT set_config('lock_timeout', $1, true),
        set_config('statement_timeout', $2, true),
        set_config('idle_in_transaction_session_timeout', $3, true),
+       set_config('tcp_keepalives_idle', '5', true),
+       set_config('tcp_keepalives_interval', '5', true),
+       set_config('tcp_keepalives_count', '3', true),
        "runlane"."runlane_assert_record_write"(current_setting('transaction_isolation') = 'read committed', 'isolation')
 
 -- settings of a joined transaction
