@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed4391e180/runlane/internal/pgtest"
+	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/postgres"
 )
 
 // queuePages is the smallest notification queue that a server can be given, in
@@ -117,4 +119,31 @@ func TestFullNotifyQueue(t *testing.T) {
 	require.Zero(t, usage())
 	_, err = conn.Exec(t.Context(), "NOTIFY short")
 	require.NoError(t, err)
+}
+
+// TestCommitsWhileTheQueueIsFull: hints are hints. A transaction whose wakes do not fit
+// commits without them, in a second attempt, and once.
+func TestCommitsWhileTheQueueIsFull(t *testing.T) {
+	db := pgtest.New(t, pgtest.On(tinyQueue(t)))
+	pool := db.Pool(t)
+	for name, mode := range map[string]postgres.WakeMode{"in the transaction": postgres.WakeInTransaction, "coalesced": postgres.WakeCoalesced} {
+		t.Run(name, func(t *testing.T) {
+			d, err := postgres.New(pool, postgres.Config{Wakes: mode})
+			require.NoError(t, err)
+			drain := FillNotifyQueue(t, db.URL)
+			for i, fn := range []callbackFunc{
+				creates(plain(slot(name))),
+				steps(now, creates(plain(slot(name+", sealed")))),
+			} {
+				commit, err := d.Transact(t.Context(), "full", steps(fn, func(_ context.Context, tx storage.Tx) error { return tx.Wake("topic") }))
+				require.NoError(t, err, i)
+				require.Len(t, commit.Versions, 1)
+				require.Equal(t, map[postgres.WakeMode]int{postgres.WakeInTransaction: 2, postgres.WakeCoalesced: 1}[mode], commit.Attempts, i)
+			}
+			drain()
+			require.NoError(t, d.Close())
+			_, err = pool.Exec(t.Context(), "SELECT pg_notification_queue_usage()") // which gives the queue's pages back
+			require.NoError(t, err)
+		})
+	}
 }
