@@ -16,10 +16,10 @@ import (
 // DefaultSchema is where the migrations put the tables unless told otherwise.
 const DefaultSchema = "runlane"
 
-// The PostgreSQL versions that the driver is tested with.
+// The oldest PostgreSQL that Check accepts, and the newest that the driver is tested with.
 const (
 	OldestServer = 15
-	NewestServer = 15
+	NewestServer = 18
 )
 
 // Config sets a driver up. Its zero value is the default, field by field.

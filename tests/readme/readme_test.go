@@ -48,6 +48,7 @@ func TestProgram(t *testing.T) {
 func TestVersions(t *testing.T) {
 	readme := read(t, "README.md")
 	require.Contains(t, readme, fmt.Sprintf("PostgreSQL %d", postgres.OldestServer))
+	require.Contains(t, readme, fmt.Sprintf("PostgreSQL %d is the newest", postgres.NewestServer))
 	goMod := read(t, "go.mod")
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(goMod)
 	require.NotNil(t, version)
