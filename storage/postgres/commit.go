@@ -149,8 +149,7 @@ func (c *commit) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.roundTrips++
-	err = conn.SendBatch(ctx, &c.batch).Close()
+	err = s.send(ctx, conn, &c.batch, s.joined != nil)
 	switch {
 	case err == nil:
 		s.open = false

@@ -158,9 +158,19 @@ func (s *session) sendOpen(ctx context.Context, batch *pgx.Batch, groups []*grou
 	if err != nil {
 		return err
 	}
-	s.open = true
+	return classify(ctx, s.send(ctx, conn, batch, true), groups, keys)
+}
+
+// send sends a batch. opens says that it begins with BEGIN, or with the savepoint of a
+// joined transaction: then there is something to undo from here on, unless the batch
+// never left this process.
+func (s *session) send(ctx context.Context, conn *pgx.Conn, batch *pgx.Batch, opens bool) error {
 	s.roundTrips++
-	return classify(ctx, conn.SendBatch(ctx, batch).Close(), groups, keys)
+	err := conn.SendBatch(ctx, batch).Close()
+	if opens && (err == nil || !notSent(err)) {
+		s.open = true
+	}
+	return err
 }
 
 // statement is one statement that only reads.

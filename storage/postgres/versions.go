@@ -79,9 +79,7 @@ func (s *session) versions(ctx context.Context, n int) (versions []storage.Versi
 		if err != nil {
 			return nil, time.Time{}, false, err
 		}
-		s.open = s.open || s.joined != nil
-		s.roundTrips++
-		err = classify(ctx, conn.SendBatch(ctx, batch).Close(), nil, nil)
+		err = classify(ctx, s.send(ctx, conn, batch, s.joined != nil), nil, nil)
 		s.free()
 		if err != nil {
 			return nil, time.Time{}, false, err
