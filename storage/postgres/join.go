@@ -33,16 +33,26 @@ func (d *Driver) Join(ctx context.Context, tx pgx.Tx) (storage.Transactor, error
 // JoinSQL is [Driver.Join] for a transaction of database/sql, begun on conn, which
 // must come from package stdlib of pgx.
 func (d *Driver) JoinSQL(ctx context.Context, conn *sql.Conn) (storage.Transactor, error) {
-	j := &joined{driver: d, use: func(fn func(*pgx.Conn) error) error {
-		return conn.Raw(func(raw any) error {
-			c, ok := raw.(*stdlib.Conn)
-			if !ok {
-				return configError(fmt.Sprintf("the connection is a %T", raw), "open the database with the driver of github.com/jackc/pgx/v5/stdlib")
-			}
-			return fn(c.Conn())
-		})
-	}}
+	j := &joined{driver: d, use: func(fn func(*pgx.Conn) error) error { return lend(conn, fn) }}
 	return j, j.check(ctx)
+}
+
+// lend lends the connection below conn. A panic of fn passes through, but not through
+// Raw: that would close conn, and wait there for the very transaction that is joined.
+func lend(conn *sql.Conn, fn func(*pgx.Conn) error) error {
+	var panicked any
+	err := conn.Raw(func(raw any) error {
+		c, ok := raw.(*stdlib.Conn)
+		if !ok {
+			return configError(fmt.Sprintf("the connection is a %T", raw), "open the database with the driver of github.com/jackc/pgx/v5/stdlib")
+		}
+		defer func() { panicked = recover() }()
+		return fn(c.Conn())
+	})
+	if panicked != nil {
+		panic(panicked)
+	}
+	return err
 }
 
 // joined is a transaction that the application has open.

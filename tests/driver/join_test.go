@@ -116,6 +116,7 @@ var joinTests = []struct {
 	{"is undone with the caller", joinRollsBack},
 	{"a conflict replays behind the savepoint", joinReplays},
 	{"a failure leaves the caller's transaction as it was", joinFails},
+	{"a panic leaves the caller's transaction as it was", joinPanics},
 	{"other isolation levels are refused", joinRefusesIsolation},
 	{"append is refused", joinRefusesAppend},
 	{"wakes are sent by the caller's commit", joinWakes},
@@ -280,6 +281,34 @@ func joinFails(t *testing.T, begin beginApplication) {
 	require.NoError(t, db.Pool(t).QueryRow(ctx, "SELECT count(*) FROM orders").Scan(&orders))
 	require.Equal(t, 2, orders)
 	require.False(t, stored(t, other, mine[0].Key))
+}
+
+// joinPanics: a panic passes through, and the caller may go on with its transaction.
+func joinPanics(t *testing.T, begin beginApplication) {
+	ctx := context.Background()
+	_, db, app := begin(t, "read committed")
+	joined, err := app.join(ctx)
+	require.NoError(t, err)
+	_, recs := newRun(t, "r1", `{}`)
+	_, mine := newRun(t, "r2", `{}`)
+	panicking := errors.New("the callback's own")
+	require.PanicsWithValue(t, panicking, func() {
+		_, _ = joined.Transact(ctx, "panic", func(ctx context.Context, tx storage.Tx) error {
+			if err := createAll(recs)(ctx, tx); err != nil {
+				return err
+			}
+			if _, err := tx.Now(ctx); err != nil {
+				return err
+			}
+			panic(panicking)
+		})
+	})
+	_, err = joined.Transact(ctx, "create", createAll(mine))
+	require.NoError(t, err)
+	require.NoError(t, app.commit())
+	other := another(t, db)
+	require.True(t, stored(t, other, mine[0].Key))
+	require.False(t, stored(t, other, recs[0].Key))
 }
 
 func joinRefusesIsolation(t *testing.T, begin beginApplication) {
