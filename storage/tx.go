@@ -70,8 +70,8 @@ type Tx interface {
 	// unchanged, and only then reads the database's clock. Later calls return the
 	// same time. After it, reading a key that was not read before is ErrSealed;
 	// queries and writes stay legal. If an exclusive query was the first thing the
-	// transaction did and it has read nothing else since, Now returns that page's
-	// time without a round trip.
+	// transaction did and it has read nothing since but further such pages, Now
+	// returns the last page's time without a round trip.
 	Now(ctx context.Context) (time.Time, error)
 
 	// Create stages a record that must be absent. ErrRecordExists if the transaction

@@ -30,7 +30,7 @@ type attempt struct {
 	separate int       // reads that saw separate snapshots, assumptions counted as two
 	sealed   bool      // Now was answered
 	now      time.Time // its answer
-	pageTime time.Time // of the exclusive query that opened the transaction, while nothing else was read
+	pageTime time.Time // of the last exclusive query, while nothing but these was read
 
 	begun       bool    // the callback ran
 	ended       bool    // the callback returned

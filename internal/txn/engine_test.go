@@ -188,6 +188,19 @@ func TestNowAfterAnExclusiveQuery(t *testing.T) {
 		require.True(t, found, "what the query locked may still be read")
 		return nil
 	})
+	f.log = nil
+	transact(t, f, func(ctx context.Context, tx storage.Tx) error {
+		_, err := tx.Query(ctx, query)
+		require.NoError(t, err)
+		f.page.Time = f.page.Time.Add(time.Hour)
+		_, err = tx.Query(ctx, query)
+		require.NoError(t, err)
+		now, err := tx.Now(ctx)
+		require.NoError(t, err)
+		require.Equal(t, f.page.Time, now, "the time of the last page")
+		return nil
+	})
+	require.Equal(t, []string{"begin", "select", "select"}, f.log)
 	transact(t, f, func(ctx context.Context, tx storage.Tx) error {
 		_, _, err := tx.Get(ctx, key("b"))
 		require.NoError(t, err)

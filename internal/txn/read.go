@@ -192,7 +192,7 @@ func (a *attempt) Query(ctx context.Context, q storage.Query) (page storage.Page
 		return page, nil
 	}
 	a.separate++
-	if first {
+	if first || !a.pageTime.IsZero() {
 		a.pageTime = page.Time
 	}
 	for _, rec := range page.Records {

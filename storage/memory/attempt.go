@@ -30,7 +30,7 @@ type attempt struct {
 	assumed bool // something was used that was not read
 
 	used     bool      // it has read, queried or staged anything
-	pageTime time.Time // of an exclusive query that came first and was followed by no read
+	pageTime time.Time // of the last exclusive query, if nothing but these was read
 	sealed   bool
 	sealTime time.Time
 

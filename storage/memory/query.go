@@ -24,7 +24,7 @@ func (a *attempt) Query(ctx context.Context, q storage.Query) (page storage.Page
 			return storage.Page{}, err
 		}
 	}
-	first := !a.used
+	first := !a.used || !a.pageTime.IsZero()
 	a.noteRead()
 	page, stale := a.scan(q)
 	if stale != nil {

@@ -22,6 +22,7 @@ var exclusiveQueries = topic{"ExclusiveQueries", []test{
 	{name: "StagedWritesWin", run: stagedWritesWin},
 	{name: "TwoVersionsMakeItStale", run: twoVersionsMakeItStale},
 	{name: "TheTimeIsNow", run: theTimeOfAnExclusivePageIsNow},
+	{name: "TheTimeOfALaterPageIsNow", run: theTimeOfALaterPageIsNow, twoOpen: true},
 	{name: "AReadBeforeThePageIsChecked", run: aReadBeforeThePageIsChecked},
 	{name: "AWriteBeforeThePageIsChecked", run: aWriteBeforeThePageIsChecked},
 	{name: "AReadAfterThePageIsChecked", run: aReadAfterThePageIsChecked, twoOpen: true},
@@ -261,6 +262,24 @@ func theTimeOfAnExclusivePageIsNow(f *fixture) {
 		})
 		assert.Equal(f, 1, commit.Attempts)
 	}
+}
+
+// theTimeOfALaterPageIsNow: what a second page holds may have been committed after the
+// first one, so the time of the first would be too early.
+func theTimeOfALaterPageIsNow(f *fixture) {
+	q := f.queue(2)
+	first, second := q, q
+	first.Limit, second.From = 1, storage.At(encode("1"))
+	commit := f.transact(func(c *call) {
+		c.query(first)
+		changed := f.transact(func(c *call) { c.put(indexed("1", 1, entry(storage.RunsByDue, encode("1")))) })
+		page := c.query(second)
+		c.want(len(page.Records) == 1, "the second page holds %d records", len(page.Records))
+		now := c.now()
+		c.want(!now.Before(changed.Time), "Now is %s, and what is held was written at %s", now, changed.Time)
+		c.want(now.Equal(page.Time), "Now is %s, and the time of the last page is %s", now, page.Time)
+	})
+	assert.Equal(f, 1, commit.Attempts)
 }
 
 // aReadBeforeThePageIsChecked: the time of a page that did not come first is not now.
