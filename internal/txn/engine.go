@@ -82,7 +82,10 @@ func (e *Engine) Transact(ctx context.Context, label string, fn func(context.Con
 		}
 		a := &attempt{engine: e, number: n, label: label, quiet: quiet}
 		commit, err := a.run(ctx, before, fn)
-		total.Attempts, total.RoundTrips = n, total.RoundTrips+a.roundTrips
+		total.RoundTrips += a.roundTrips
+		if a.begun {
+			total.Attempts++
+		}
 		if err == nil {
 			total.Versions, total.Appended, total.Time = commit.Versions, commit.Appended, commit.Time
 			return total, nil

@@ -171,6 +171,23 @@ func TestReplayForgetsWhatAnExclusiveQueryLocked(t *testing.T) {
 	require.Equal(t, []string{"begin", "select", "commit new:x", "begin new:x", "select", "lookup new", "commit"}, f.log)
 }
 
+// TestAttemptsAreCallbacks: an attempt that is not admitted uses up its turn, but the
+// callback did not run.
+func TestAttemptsAreCallbacks(t *testing.T) {
+	f := newFake()
+	busy := &Replay{Reason: storage.ReasonLocked, Key: key("a")}
+	f.failures["begin"] = []error{nil, busy, busy}
+	f.failures["commit"] = []error{busy}
+	runs := 0
+	commit := transact(t, f, func(ctx context.Context, tx storage.Tx) error {
+		runs++
+		return tx.Create(ctx, record("a", "1"))
+	})
+	require.Equal(t, 2, runs)
+	require.Equal(t, runs, commit.Attempts)
+	require.Equal(t, []string{"begin", "commit a:x", "begin a:x", "begin a:x", "begin a:x", "lookup a", "commit"}, f.log)
+}
+
 func TestNowAfterAnExclusiveQuery(t *testing.T) {
 	f := newFake()
 	f.page = storage.Page{Records: []storage.Record{f.put(key("a"), "1")}, Time: f.now.Add(time.Hour)}
