@@ -37,6 +37,9 @@ func (s *session) Commit(ctx context.Context, p *txn.Plan) (txn.Committed, error
 			c.versions[i] = storage.Version{}
 		}
 	}
+	if len(p.Mutations)+c.items == 0 {
+		c.at = time.Time{} // there was only something to check, or to hint at
+	}
 	return txn.Committed{Versions: c.versions, First: c.first, Time: c.at}, nil
 }
 
