@@ -218,7 +218,7 @@ func (b *grouping) mutateRun(m *txn.Mutation, version storage.Version) {
 	kind := insertGroup
 	if m.Op == txn.Update {
 		kind = updateGroup
-		if !canonical || !columns.Status.Active() {
+		if !canonical || !columns.Status.Active() || columns.SingletonKey == "" {
 			kind = leavingGroup
 		}
 	}
