@@ -58,6 +58,7 @@ type Tx interface {
 	// On a first attempt it is used without a round trip and becomes a dependency; on
 	// later attempts the record is really read. The result is what to use: it may
 	// differ from rec, or be absent. A record that was read already is returned as read.
+	// One without a version was never read and is ErrInvalidKey.
 	Assume(ctx context.Context, rec Record) (now Record, found bool, err error)
 
 	// AssumeAbsent is Assume for a record that is expected to be absent.

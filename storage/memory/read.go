@@ -67,11 +67,14 @@ func (a *attempt) Peek(ctx context.Context, keys []storage.Key) (found map[stora
 	return found, nil
 }
 
-// Assume implements [storage.Tx]. A record without a version was never read, so it
-// is read now.
-func (a *attempt) Assume(ctx context.Context, rec storage.Record) (storage.Record, bool, error) {
+// Assume implements [storage.Tx].
+func (a *attempt) Assume(ctx context.Context, rec storage.Record) (now storage.Record, found bool, err error) {
 	if rec.Version.IsZero() {
-		return a.Get(ctx, rec.Key)
+		defer a.note(&err)
+		if err := a.usable(ctx); err != nil {
+			return storage.Record{}, false, err
+		}
+		return storage.Record{}, false, &storage.InputError{Kind: storage.ErrInvalidKey, Key: rec.Key, Field: "version", Reason: "an assumed record has the version it was read with"}
 	}
 	return a.assume(ctx, storage.Record{Key: rec.Key, Version: rec.Version, Document: rec.Document})
 }
