@@ -38,7 +38,8 @@ type Listener interface {
 }
 
 // Operator answers the questions of people who look after runs. Tombstoned and
-// opaque runs, and their events, do not exist here.
+// opaque runs, and their events, do not exist here; neither do events whose entry in
+// RunEventsBySequence is not the one that their document says.
 type Operator interface {
 	// GetRun returns a whole run; found is false if there is none.
 	GetRun(ctx context.Context, environment, runID string) (r run.Run, found bool, err error)

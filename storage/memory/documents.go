@@ -30,11 +30,20 @@ func complete(rec storage.Record, now time.Time) *stored {
 			r.run = &columns
 		}
 	case storage.RunEvents:
-		if columns, ok := codec.EventColumns(r.record(rec.Key)); ok {
+		if columns, ok := codec.EventColumns(r.record(rec.Key)); ok && r.inHistory(&columns) {
 			r.event = &columns
 		}
 	}
 	return r
+}
+
+// inHistory reports whether an event stands in the history of its run, where its
+// document says. One that does not is no event of the run for operators either.
+func (r *stored) inHistory(e *storage.EventColumns) bool {
+	partition, err := codec.EventsPartition(e.Environment, e.RunID)
+	return err == nil && slices.Contains(r.entries, storage.Entry{
+		Index: storage.RunEventsBySequence, Partition: partition, Sort: codec.SequenceSort(e.Sequence),
+	})
 }
 
 // fill holds what the two marks stand for.

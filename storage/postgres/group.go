@@ -284,7 +284,7 @@ func (b *grouping) mutateEvent(m *txn.Mutation, version storage.Version) {
 		entries = nil
 	}
 	var runID string
-	if !runKey.IsZero() {
+	if native { // one that stands elsewhere is no event of the run for operators either
 		runID = runKey.ID
 	}
 	if m.Op == txn.Update {
