@@ -35,7 +35,8 @@ func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...stora
 	for _, key := range keys {
 		if s, ok := a.staged[key]; ok {
 			if !s.deleted {
-				found[key] = s.rec
+				// As any reader gets it: entries go in and never come out.
+				found[key] = storage.Record{Key: key, Document: s.rec.Document}
 			}
 			continue
 		}
