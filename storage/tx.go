@@ -116,7 +116,8 @@ type Tx interface {
 type ReadMode uint8
 
 // ReadOnly promises that the transaction will not write the key, so that it can
-// be locked shared. Writing it all the same is ErrReadOnlyKey.
+// be locked shared. Writing it all the same is ErrReadOnlyKey. It says nothing of a
+// key that the transaction has written or appended to before: that stays writable.
 const ReadOnly ReadMode = 1
 
 // Commit reports what Transact did.

@@ -42,7 +42,7 @@ func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...stora
 		}
 		r := a.reads[key]
 		for _, m := range mode {
-			r.readOnly = r.readOnly || m == storage.ReadOnly
+			r.readOnly = r.readOnly || m == storage.ReadOnly && !a.appendsTo(key)
 		}
 		if !r.rec.Version.IsZero() {
 			found[key] = r.rec

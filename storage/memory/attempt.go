@@ -53,6 +53,7 @@ type keyState struct {
 	carried bool           // it came from an exclusive query, and nothing else asked for it before
 
 	readOnly bool
+	touched  bool // a write was staged, and perhaps taken back
 	fresh    bool // the first write was a Create of a key that was not known: it must be absent
 	staged   staging
 	record   storage.Record // what is staged by put

@@ -30,8 +30,7 @@ func (a *attempt) GetMany(ctx context.Context, keys []storage.Key, mode ...stora
 	for _, key := range keys {
 		k := a.keys[key]
 		k.seen = true
-		// A key that is written already needs its exclusive lock whatever is promised now.
-		if slices.Contains(mode, storage.ReadOnly) && !k.written() && a.tailOf(key) == nil {
+		if slices.Contains(mode, storage.ReadOnly) && !k.touched && a.tailOf(key) == nil {
 			k.readOnly = true
 		}
 		if rec, ok := k.current(); ok {

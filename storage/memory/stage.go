@@ -60,7 +60,7 @@ func (a *attempt) Delete(ctx context.Context, key storage.Key) (err error) {
 		return err
 	}
 	k := a.keys[key]
-	k.record, k.size, k.staged = storage.Record{}, 0, removal
+	k.record, k.size, k.staged, k.touched = storage.Record{}, 0, removal, true
 	if k.base.Version.IsZero() {
 		// Taken back: nothing is left of the Create but that the key must be absent.
 		k.staged = nothing
@@ -144,7 +144,7 @@ func (a *attempt) stage(rec storage.Record) error {
 		a.keys[rec.Key] = k
 	}
 	rec.Document, rec.Entries = doc, slices.Clone(rec.Entries)
-	k.staged, k.record, k.size = put, rec, size
+	k.staged, k.record, k.size, k.touched = put, rec, size, true
 	return nil
 }
 

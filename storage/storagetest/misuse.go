@@ -19,6 +19,7 @@ var misuse = topic{"Misuse", []test{
 	{name: "WriteOfWhatWasNotRead", run: writeOfWhatWasNotRead},
 	{name: "WriteOfWhatIsAbsent", run: writeOfWhatIsAbsent},
 	{name: "WriteOfAReadOnlyKey", run: writeOfAReadOnlyKey},
+	{name: "APromiseAfterAWriteDoesNotCount", run: aPromiseAfterAWriteDoesNotCount},
 	{name: "MisuseLeavesTheTransactionAsItWas", run: misuseLeavesTheTransactionAsItWas},
 	{name: "NestedTransaction", run: nestedTransaction},
 	{name: "NestedUnderAnotherContext", run: nestedUnderAnotherContext, twoOpen: true},
@@ -127,6 +128,33 @@ func writeOfAReadOnlyKey(f *fixture) {
 	assert.ErrorIs(f, f.fails(func(c *call) { see(c); c.add(key, 1) }), storage.ErrReadOnlyKey)
 	f.holds(key, `{"n":1}`)
 	f.absent(absent)
+}
+
+// aPromiseAfterAWriteDoesNotCount: what the transaction has written already, even if it
+// took it back, stays writable whatever is promised now.
+func aPromiseAfterAWriteDoesNotCount(f *fixture) {
+	present, absent, unread := slot("x"), slot("y"), slot("u")
+	f.put(number(present, 1))
+	commit := f.transact(func(c *call) {
+		c.get(absent)
+		c.create(number(absent, 1))
+		c.delete(absent)
+		c.add(present, 1)
+		c.create(number(unread, 1))
+		c.append("s", `1`)
+		for _, key := range []storage.Key{present, absent, unread, headOf("s")} {
+			c.get(key, storage.ReadOnly)
+		}
+		c.create(number(absent, 2))
+		c.replace(number(present, 3))
+		c.replace(number(unread, 4))
+		c.append("s", `2`)
+	})
+	assert.Equal(f, 1, commit.Attempts)
+	f.holds(absent, `{"n":2}`)
+	f.holds(present, `{"n":3}`)
+	f.holds(unread, `{"n":4}`)
+	f.streamHolds("s", `1`, `2`)
 }
 
 func misuseLeavesTheTransactionAsItWas(f *fixture) {
