@@ -218,158 +218,108 @@ g20 AS (
   RETURNING 1
 ),
 g21_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($87::text[], $88::bigint[], $89::text[], $90::bigint[], $91::text[], $92::boolean[], $93::bigint[], $94::boolean[], $95::text[], $96::text[], $97::text[], $98::text[], $99::text[], $100::text[], $101::text[], $102::text[]) AS u(id, version, document_text, later, payload, canonical, fence, kept, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  FROM clock, unnest($87::text[], $88::bigint[], $89::text[], $90::bigint[], $91::text[], $92::boolean[], $93::bigint[], $94::text[], $95::text[]) AS u(id, version, document_text, later, run_id, native, fence, run_events_by_sequence_partition, run_events_by_sequence_sort)
 ),
 g21_found AS MATERIALIZED (
   SELECT u.*, found.place
   FROM g21_rows u CROSS JOIN LATERAL (
-    SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $86 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
+    SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $86 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
   ) found
 ),
 g21 AS (
-  UPDATE "runlane"."runlane_runs" r
-  SET record_version = u.version, record_document = u.document,
-    record_payload = CASE WHEN u.kept THEN r.record_payload ELSE u.new_payload END,
-    task = v.task, queue = v.queue, status = v.status, priority = v.priority,
-    created_at = v.created_at, updated_at = v.updated_at, due_at = v.due_at, lease_expires_at = v.lease_expires_at,
-    idempotency_key = v.idempotency_key, singleton_key = v.singleton_key, concurrency_key = v.concurrency_key,
-    source_type = v.source_type, source_run_id = v.source_run_id, schedule_id = v.schedule_id, runs_by_due_partition = nullif(u.runs_by_due_partition, ''), runs_by_due_sort = replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_lease_expiry_partition = nullif(u.runs_by_lease_expiry_partition, ''), runs_by_lease_expiry_sort = replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_waiting_for_completion_partition = nullif(u.runs_waiting_for_completion_partition, ''), runs_waiting_for_completion_sort = replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_retention_partition = nullif(u.runs_by_retention_partition, ''), runs_by_retention_sort = replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g21_found u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value' END) AS v(
-  task text, queue text, status text, priority smallint, created_at timestamptz, updated_at timestamptz, due_at timestamptz,
-  lease_expires_at timestamptz, idempotency_key text, singleton_key text, concurrency_key text,
-  source_type text, source_run_id text, schedule_id text) ON true
+  UPDATE "runlane"."runlane_record_run_events" r
+  SET record_version = u.version, record_document = u.document, payload_from_run = false, sequence_index_native = u.native,
+    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type', occurred_at = (v.event ->> 'at')::timestamptz, run_events_by_sequence_partition = nullif(u.run_events_by_sequence_partition, ''), run_events_by_sequence_sort = replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  FROM clock, g21_found u LEFT JOIN LATERAL
+    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
   WHERE r.ctid = u.place AND (SELECT count(*) FROM g20) >= 0
   RETURNING 1
 ),
 g22_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($104::text[], $105::bigint[], $106::text[], $107::bigint[], $108::text[], $109::boolean[], $110::bigint[], $111::boolean[], $112::text[], $113::text[], $114::text[], $115::text[], $116::text[], $117::text[], $118::text[], $119::text[]) AS u(id, version, document_text, later, payload, canonical, fence, kept, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  FROM clock, unnest($97::text[], $98::bigint[], $99::text[], $100::bigint[], $101::text[], $102::boolean[], $103::bigint[], $104::text[], $105::text[]) AS u(id, version, document_text, later, run_id, native, fence, run_events_by_sequence_partition, run_events_by_sequence_sort)
 ),
 g22_found AS MATERIALIZED (
   SELECT u.*, found.place
   FROM g22_rows u CROSS JOIN LATERAL (
-    SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $103 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
+    SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $96 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
   ) found
 ),
 g22 AS (
-  UPDATE "runlane"."runlane_runs" r
-  SET record_version = u.version, record_document = u.document,
-    record_payload = CASE WHEN u.kept THEN r.record_payload ELSE u.new_payload END,
-    task = v.task, queue = v.queue, status = v.status, priority = v.priority,
-    created_at = v.created_at, updated_at = v.updated_at, due_at = v.due_at, lease_expires_at = v.lease_expires_at,
-    idempotency_key = v.idempotency_key, singleton_key = v.singleton_key, concurrency_key = v.concurrency_key,
-    source_type = v.source_type, source_run_id = v.source_run_id, schedule_id = v.schedule_id, runs_by_due_partition = nullif(u.runs_by_due_partition, ''), runs_by_due_sort = replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_lease_expiry_partition = nullif(u.runs_by_lease_expiry_partition, ''), runs_by_lease_expiry_sort = replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_waiting_for_completion_partition = nullif(u.runs_waiting_for_completion_partition, ''), runs_waiting_for_completion_sort = replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_retention_partition = nullif(u.runs_by_retention_partition, ''), runs_by_retention_sort = replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g22_found u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value' END) AS v(
-  task text, queue text, status text, priority smallint, created_at timestamptz, updated_at timestamptz, due_at timestamptz,
-  lease_expires_at timestamptz, idempotency_key text, singleton_key text, concurrency_key text,
-  source_type text, source_run_id text, schedule_id text) ON true
+  UPDATE "runlane"."runlane_record_run_events" r
+  SET record_version = u.version, record_document = u.document, payload_from_run = false, sequence_index_native = u.native,
+    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type', occurred_at = (v.event ->> 'at')::timestamptz, run_events_by_sequence_partition = nullif(u.run_events_by_sequence_partition, ''), run_events_by_sequence_sort = replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  FROM clock, g22_found u LEFT JOIN LATERAL
+    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
   WHERE r.ctid = u.place AND (SELECT count(*) FROM g21) >= 0
   RETURNING 1
 ),
 g23_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($121::text[], $122::bigint[], $123::text[], $124::bigint[], $125::text[], $126::boolean[], $127::bigint[], $128::text[], $129::text[]) AS u(id, version, document_text, later, run_id, native, fence, run_events_by_sequence_partition, run_events_by_sequence_sort)
-),
-g23_found AS MATERIALIZED (
-  SELECT u.*, found.place
-  FROM g23_rows u CROSS JOIN LATERAL (
-    SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $120 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  FROM clock, unnest($107::text[], $108::bigint[], $109::text[], $110::bigint[], $111::text[], $112::boolean[], $113::text[], $114::text[], $115::text[], $116::text[], $117::text[], $118::text[], $119::text[], $120::text[]) AS u(id, version, document_text, later, payload, canonical, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
 ),
 g23 AS (
-  UPDATE "runlane"."runlane_record_run_events" r
-  SET record_version = u.version, record_document = u.document, payload_from_run = false, sequence_index_native = u.native,
-    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type', occurred_at = (v.event ->> 'at')::timestamptz, run_events_by_sequence_partition = nullif(u.run_events_by_sequence_partition, ''), run_events_by_sequence_sort = replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g23_found u LEFT JOIN LATERAL
-    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
-  WHERE r.ctid = u.place AND (SELECT count(*) FROM g22) >= 0
+  INSERT INTO "runlane"."runlane_runs" (environment_key, run_id, record_version, record_document, record_payload,
+    task, queue, status, priority, created_at, updated_at, due_at, lease_expires_at,
+    idempotency_key, singleton_key, concurrency_key, source_type, source_run_id, schedule_id, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
+  SELECT $106, u.id, u.version, u.document, u.new_payload,
+    v.task, v.queue, v.status, v.priority, v.created_at, v.updated_at, v.due_at, v.lease_expires_at,
+    v.idempotency_key, v.singleton_key, v.concurrency_key, v.source_type, v.source_run_id, v.schedule_id, nullif(u.runs_by_due_partition, ''), replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_lease_expiry_partition, ''), replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_waiting_for_completion_partition, ''), replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_retention_partition, ''), replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  FROM clock, g23_rows u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value' END) AS v(
+  task text, queue text, status text, priority smallint, created_at timestamptz, updated_at timestamptz, due_at timestamptz,
+  lease_expires_at timestamptz, idempotency_key text, singleton_key text, concurrency_key text,
+  source_type text, source_run_id text, schedule_id text) ON true
+  WHERE (SELECT count(*) FROM g22) >= 0
+  ON CONFLICT (environment_key, run_id) DO NOTHING
   RETURNING 1
 ),
 g24_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($131::text[], $132::bigint[], $133::text[], $134::bigint[], $135::text[], $136::boolean[], $137::bigint[], $138::text[], $139::text[]) AS u(id, version, document_text, later, run_id, native, fence, run_events_by_sequence_partition, run_events_by_sequence_sort)
-),
-g24_found AS MATERIALIZED (
-  SELECT u.*, found.place
-  FROM g24_rows u CROSS JOIN LATERAL (
-    SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $130 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  FROM clock, unnest($122::text[], $123::bigint[], $124::text[], $125::bigint[], $126::text[], $127::boolean[], $128::text[], $129::text[], $130::text[], $131::text[], $132::text[], $133::text[], $134::text[], $135::text[]) AS u(id, version, document_text, later, payload, canonical, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
 ),
 g24 AS (
-  UPDATE "runlane"."runlane_record_run_events" r
-  SET record_version = u.version, record_document = u.document, payload_from_run = false, sequence_index_native = u.native,
-    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type', occurred_at = (v.event ->> 'at')::timestamptz, run_events_by_sequence_partition = nullif(u.run_events_by_sequence_partition, ''), run_events_by_sequence_sort = replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g24_found u LEFT JOIN LATERAL
-    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
-  WHERE r.ctid = u.place AND (SELECT count(*) FROM g23) >= 0
+  INSERT INTO "runlane"."runlane_runs" (environment_key, run_id, record_version, record_document, record_payload,
+    task, queue, status, priority, created_at, updated_at, due_at, lease_expires_at,
+    idempotency_key, singleton_key, concurrency_key, source_type, source_run_id, schedule_id, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
+  SELECT $121, u.id, u.version, u.document, u.new_payload,
+    v.task, v.queue, v.status, v.priority, v.created_at, v.updated_at, v.due_at, v.lease_expires_at,
+    v.idempotency_key, v.singleton_key, v.concurrency_key, v.source_type, v.source_run_id, v.schedule_id, nullif(u.runs_by_due_partition, ''), replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_lease_expiry_partition, ''), replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_waiting_for_completion_partition, ''), replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_retention_partition, ''), replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  FROM clock, g24_rows u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value' END) AS v(
+  task text, queue text, status text, priority smallint, created_at timestamptz, updated_at timestamptz, due_at timestamptz,
+  lease_expires_at timestamptz, idempotency_key text, singleton_key text, concurrency_key text,
+  source_type text, source_run_id text, schedule_id text) ON true
+  WHERE (SELECT count(*) FROM g23) >= 0
+  ON CONFLICT (environment_key, run_id) DO NOTHING
   RETURNING 1
 ),
 g25_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($141::text[], $142::bigint[], $143::text[], $144::bigint[], $145::text[], $146::boolean[], $147::text[], $148::text[], $149::text[], $150::text[], $151::text[], $152::text[], $153::text[], $154::text[]) AS u(id, version, document_text, later, payload, canonical, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  FROM clock, unnest($137::text[], $138::bigint[], $139::text[], $140::bigint[], $141::text[], $142::boolean[], $143::boolean[], $144::text[], $145::text[]) AS u(id, version, document_text, later, run_id, native, shared, run_events_by_sequence_partition, run_events_by_sequence_sort)
 ),
 g25 AS (
-  INSERT INTO "runlane"."runlane_runs" (environment_key, run_id, record_version, record_document, record_payload,
-    task, queue, status, priority, created_at, updated_at, due_at, lease_expires_at,
-    idempotency_key, singleton_key, concurrency_key, source_type, source_run_id, schedule_id, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
-  SELECT $140, u.id, u.version, u.document, u.new_payload,
-    v.task, v.queue, v.status, v.priority, v.created_at, v.updated_at, v.due_at, v.lease_expires_at,
-    v.idempotency_key, v.singleton_key, v.concurrency_key, v.source_type, v.source_run_id, v.schedule_id, nullif(u.runs_by_due_partition, ''), replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_lease_expiry_partition, ''), replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_waiting_for_completion_partition, ''), replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_retention_partition, ''), replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g25_rows u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value' END) AS v(
-  task text, queue text, status text, priority smallint, created_at timestamptz, updated_at timestamptz, due_at timestamptz,
-  lease_expires_at timestamptz, idempotency_key text, singleton_key text, concurrency_key text,
-  source_type text, source_run_id text, schedule_id text) ON true
-  WHERE (SELECT count(*) FROM g24) >= 0
-  ON CONFLICT (environment_key, run_id) DO NOTHING
-  RETURNING 1
-),
-g26_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($156::text[], $157::bigint[], $158::text[], $159::bigint[], $160::text[], $161::boolean[], $162::text[], $163::text[], $164::text[], $165::text[], $166::text[], $167::text[], $168::text[], $169::text[]) AS u(id, version, document_text, later, payload, canonical, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
-),
-g26 AS (
-  INSERT INTO "runlane"."runlane_runs" (environment_key, run_id, record_version, record_document, record_payload,
-    task, queue, status, priority, created_at, updated_at, due_at, lease_expires_at,
-    idempotency_key, singleton_key, concurrency_key, source_type, source_run_id, schedule_id, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
-  SELECT $155, u.id, u.version, u.document, u.new_payload,
-    v.task, v.queue, v.status, v.priority, v.created_at, v.updated_at, v.due_at, v.lease_expires_at,
-    v.idempotency_key, v.singleton_key, v.concurrency_key, v.source_type, v.source_run_id, v.schedule_id, nullif(u.runs_by_due_partition, ''), replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_lease_expiry_partition, ''), replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_waiting_for_completion_partition, ''), replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), nullif(u.runs_by_retention_partition, ''), replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g26_rows u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value' END) AS v(
-  task text, queue text, status text, priority smallint, created_at timestamptz, updated_at timestamptz, due_at timestamptz,
-  lease_expires_at timestamptz, idempotency_key text, singleton_key text, concurrency_key text,
-  source_type text, source_run_id text, schedule_id text) ON true
-  WHERE (SELECT count(*) FROM g25) >= 0
-  ON CONFLICT (environment_key, run_id) DO NOTHING
-  RETURNING 1
-),
-g27_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($171::text[], $172::bigint[], $173::text[], $174::bigint[], $175::text[], $176::boolean[], $177::boolean[], $178::text[], $179::text[]) AS u(id, version, document_text, later, run_id, native, shared, run_events_by_sequence_partition, run_events_by_sequence_sort)
-),
-g27 AS (
   INSERT INTO "runlane"."runlane_record_run_events" (environment_key, record_id, record_version, record_document, payload_from_run, sequence_index_native,
     run_id, sequence, event_type, occurred_at, run_events_by_sequence_partition, run_events_by_sequence_sort)
-  SELECT $170, u.id, u.version, u.document, u.shared, u.native,
+  SELECT $136, u.id, u.version, u.document, u.shared, u.native,
     nullif(u.run_id, ''), v.sequence, v.event ->> 'type', (v.event ->> 'at')::timestamptz, nullif(u.run_events_by_sequence_partition, ''), replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g27_rows u LEFT JOIN LATERAL
+  FROM clock, g25_rows u LEFT JOIN LATERAL
     jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
-  WHERE (SELECT count(*) FROM g26) >= 0
+  WHERE (SELECT count(*) FROM g24) >= 0
   ON CONFLICT (environment_key, record_id) DO NOTHING
   RETURNING 1
 ),
-g28_rows AS MATERIALIZED (
+g26_rows AS MATERIALIZED (
   SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
-  FROM clock, unnest($181::text[], $182::bigint[], $183::text[], $184::bigint[], $185::text[], $186::boolean[], $187::boolean[], $188::text[], $189::text[]) AS u(id, version, document_text, later, run_id, native, shared, run_events_by_sequence_partition, run_events_by_sequence_sort)
+  FROM clock, unnest($147::text[], $148::bigint[], $149::text[], $150::bigint[], $151::text[], $152::boolean[], $153::boolean[], $154::text[], $155::text[]) AS u(id, version, document_text, later, run_id, native, shared, run_events_by_sequence_partition, run_events_by_sequence_sort)
 ),
-g28 AS (
+g26 AS (
   INSERT INTO "runlane"."runlane_record_run_events" (environment_key, record_id, record_version, record_document, payload_from_run, sequence_index_native,
     run_id, sequence, event_type, occurred_at, run_events_by_sequence_partition, run_events_by_sequence_sort)
-  SELECT $180, u.id, u.version, u.document, u.shared, u.native,
+  SELECT $146, u.id, u.version, u.document, u.shared, u.native,
     nullif(u.run_id, ''), v.sequence, v.event ->> 'type', (v.event ->> 'at')::timestamptz, nullif(u.run_events_by_sequence_partition, ''), replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g28_rows u LEFT JOIN LATERAL
+  FROM clock, g26_rows u LEFT JOIN LATERAL
     jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
-  WHERE (SELECT count(*) FROM g27) >= 0
+  WHERE (SELECT count(*) FROM g25) >= 0
   ON CONFLICT (environment_key, record_id) DO NOTHING
   RETURNING 1
 )
@@ -384,11 +334,9 @@ SELECT clock.at,
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g19) = cardinality($53::text[]), 'g19'),
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g20) = cardinality($70::text[]), 'g20'),
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g21) = cardinality($87::text[]), 'g21'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g22) = cardinality($104::text[]), 'g22'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g23) = cardinality($121::text[]), 'g23'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g24) = cardinality($131::text[]), 'g24'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g25) = cardinality($141::text[]), 'g25'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g26) = cardinality($156::text[]), 'g26'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g27) = cardinality($171::text[]), 'g27'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g28) = cardinality($181::text[]), 'g28') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g22) = cardinality($97::text[]), 'g22'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g23) = cardinality($107::text[]), 'g23'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g24) = cardinality($122::text[]), 'g24'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g25) = cardinality($137::text[]), 'g25'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g26) = cardinality($147::text[]), 'g26') FROM clock
 
