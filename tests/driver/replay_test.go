@@ -211,8 +211,10 @@ func TestNestedTransaction(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrNestedTransaction, "under the callback's context it fails at once")
 
 		commit, err := l.d.Transact(t.Context(), "inner", creates(plain(slot("a"))))
-		require.ErrorIs(t, err, storage.ErrConflict)
-		require.Equal(t, 8, commit.Attempts)
+		var conflict *storage.ConflictError
+		require.ErrorAs(t, err, &conflict)
+		require.Equal(t, 8, conflict.Attempts)
+		require.Equal(t, 1, commit.Attempts, "no replay was admitted")
 		_, err = l.d.Transact(t.Context(), "inner", creates(plain(slot("b"))))
 		require.NoError(t, err, "what the outer one does not hold is free")
 		return nil

@@ -24,7 +24,7 @@ func (c *checker) resolve() {
 			seen[w.t] = true
 			c.report.Resolved++
 		}
-		if c.seenAt[w.t] == 0 {
+		if c.seenAt[w.t] == 0 && c.items[r.Value] == nil { // items have times of their own
 			c.seenAt[w.t] = r.At
 		}
 	})
