@@ -39,8 +39,8 @@ type ConflictError struct {
 	Label    string
 	Reason   Reason // of the last attempt
 	Key      Key    // what the last attempt conflicted on; zero if not known
-	Attempts int
-	Err      error // the database's error; may be nil
+	Attempts int    // those included whose callback did not run, since their locks stayed busy
+	Err      error  // the database's error; may be nil
 }
 
 // Reason is why an attempt had to be replayed.
