@@ -12,6 +12,7 @@ import (
 
 var conflicts = topic{"Conflicts", []test{
 	{name: "LostUpdate", run: lostUpdate},
+	{name: "LostDelete", run: lostDelete},
 	{name: "TwoUpdatesAtOnce", run: twoUpdatesAtOnce},
 	{name: "WriteSkew", run: writeSkew},
 	{name: "Phantom", run: phantom},
@@ -37,6 +38,23 @@ func lostUpdate(f *fixture) {
 	})
 	assert.Equal(f, 2, commit.Attempts)
 	f.holds(key, `{"n":102}`)
+}
+
+// lostDelete: what was changed since it was read is not deleted unseen.
+func lostDelete(f *fixture) {
+	key := slot("x")
+	f.put(number(key, 1))
+	var saw []int
+	commit := f.transact(func(c *call) {
+		saw = append(saw, c.number(key))
+		if c.attempt == 1 {
+			f.aside(func(c *call) { c.add(key, 100) })
+		}
+		c.delete(key)
+	})
+	assert.Equal(f, 2, commit.Attempts)
+	assert.Equal(f, []int{1, 101}, saw)
+	f.absent(key)
 }
 
 func twoUpdatesAtOnce(f *fixture) {
