@@ -208,7 +208,8 @@ func writeSkewOverStreams(f *fixture) {
 // streamsInAnyOrder: whoever appends to several streams waits for their heads, and
 // nobody waits in a circle or has to begin again.
 func streamsInAnyOrder(f *fixture) {
-	const rounds, appenders = 15, 4
+	const appenders = 4
+	rounds := f.rounds(15)
 	streams := []string{"a", "b", "c", "d"}
 	var attempts atomic.Int64
 	f.together(appenders, func(worker int) error {

@@ -93,7 +93,8 @@ func (f *fixture) follow(stream string, done <-chan struct{}) (seen int64, err e
 }
 
 func sixteenAppendersAndAFollower(f *fixture) {
-	const appenders, rounds = 16, 12
+	const appenders = 16
+	rounds := f.rounds(12)
 	l := newLedger()
 	var left atomic.Int32
 	left.Store(appenders)
@@ -140,7 +141,7 @@ func sixteenAppendersAndAFollower(f *fixture) {
 // writersOfAllKinds: some append to several streams, some read heads, some seal them,
 // some collide elsewhere and some fail. What was reported is there and nothing else.
 func writersOfAllKinds(f *fixture) {
-	const rounds = 12
+	rounds := f.rounds(12)
 	streams := []string{"a", "b", "c"}
 	f.put(number(slot("counter"), 0))
 	l := newLedger()
@@ -234,7 +235,7 @@ func (w writer) write(c *call) {
 // headAndItemsAgree: read in one call, they are of one moment; and so they are when the
 // head is sealed before the page is read.
 func headAndItemsAgree(f *fixture) {
-	const appends = 40
+	appends := f.rounds(40)
 	wanted := []storage.Key{headOf("s")}
 	for position := range int64(2*appends + 1) {
 		wanted = append(wanted, itemOf("s", position+1))
@@ -259,7 +260,7 @@ func headAndItemsAgree(f *fixture) {
 			_, err := f.try(func(c *call) {
 				found := c.getMany(wanted...)
 				last := lastIn(found[headOf("s")])
-				for position := int64(1); position <= 2*appends+1; position++ {
+				for position := int64(1); position <= int64(2*appends+1); position++ {
 					_, there := found[itemOf("s", position)]
 					c.want(there == (position <= last), "the head is at %d, and that item %d is there is %t", last, position, there)
 				}
@@ -293,7 +294,7 @@ func lastIn(rec storage.Record) int64 {
 // theEndIsDelivered: runs end while others watch them. Who finds a run ended finds the
 // last item of its stream in the next page, and who finds the last item finds the run ended.
 func theEndIsDelivered(f *fixture) {
-	const runs = 12
+	runs := f.rounds(12)
 	id := func(i int) string { return fmt.Sprint("run", i) }
 	for i := range runs {
 		f.put(f.runRecord(sampleRun(id(i), run.StatusRunning)))

@@ -49,7 +49,8 @@ func (f *fixture) insist(body func(c *call)) (storage.Commit, error) {
 }
 
 func countersCountEverything(f *fixture) {
-	const counters, rounds = 3, 40
+	const counters = 3
+	rounds := f.rounds(40)
 	key := func(i int) storage.Key { return slot(fmt.Sprint(i % counters)) }
 	var mu sync.Mutex
 	versions := map[storage.Version]bool{}
@@ -90,7 +91,8 @@ func countersCountEverything(f *fixture) {
 
 // transfersKeepTheSum moves amounts between accounts while others add them up.
 func transfersKeepTheSum(f *fixture) {
-	const accounts, each, rounds = 6, 100, 30
+	const accounts, each = 6, 100
+	rounds := f.rounds(30)
 	account := func(i int) storage.Key { return slot(fmt.Sprint(i)) }
 	var all []storage.Key
 	for i := range accounts {
@@ -142,8 +144,7 @@ func transfersKeepTheSum(f *fixture) {
 }
 
 func oneCreateWins(f *fixture) {
-	const rounds = 20
-	for round := range rounds {
+	for round := range f.rounds(20) {
 		key := slot(fmt.Sprint(round))
 		var winners, losers atomic.Int32
 		var winner atomic.Int32
@@ -168,7 +169,7 @@ func oneCreateWins(f *fixture) {
 // workIsClaimedOnce: workers claim due records until none is left, and some of them
 // fail after they claimed.
 func workIsClaimedOnce(f *fixture) {
-	const n = 200
+	n := f.rounds(200)
 	q := f.queue(n)
 	q.Limit = 7
 	var mu sync.Mutex
@@ -224,7 +225,8 @@ func workIsClaimedOnce(f *fixture) {
 
 // shuffledKeysDoNotDeadlock: many write the same keys, each in an order of its own.
 func shuffledKeysDoNotDeadlock(f *fixture) {
-	const n, rounds = 40, 8
+	const n = 40
+	rounds := f.rounds(8)
 	var keys []storage.Key
 	for i := range n {
 		keys = append(keys, slot(fmt.Sprint(i)))
@@ -266,7 +268,8 @@ func shuffledKeysDoNotDeadlock(f *fixture) {
 // claimsAndWritersMix: some take records by exclusive queries, some by key. Each adds
 // one to whatever it writes, and nothing is lost.
 func claimsAndWritersMix(f *fixture) {
-	const n, rounds = 5, 30
+	const n = 5
+	rounds := f.rounds(30)
 	q := f.queue(n)
 	var written atomic.Int64
 	f.together(workers, func(worker int) error {

@@ -30,6 +30,11 @@
 // a model. A program that fails is shrunk and kept under testdata/rapid beside the
 // test that called Run; later runs try it first, until the file is deleted.
 //
+// # Settings
+//
+// A driver that passes in one setting is proved in others, such as another way of
+// sending statements, with [Options.Brief]: every test runs, and the long ones try less.
+//
 // # Profiles
 //
 // A test is skipped only if the driver's [storage.Profile] says that it does not

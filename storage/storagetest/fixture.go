@@ -22,18 +22,28 @@ type fixture struct {
 	*testing.T
 	store storage.Driver
 	ctx   context.Context // ends with the test
+	brief bool            // Options.Brief
 }
 
-func newFixture(t *testing.T, open Open) *fixture {
+func newFixture(t *testing.T, open Open, o Options) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	f := &fixture{T: t, store: open(t), ctx: ctx}
+	f := &fixture{T: t, store: open(t), ctx: ctx, brief: o.Brief}
 	t.Cleanup(func() {
 		if err := f.store.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})
 	return f
+}
+
+// rounds is how often a test repeats what it can find in any round: whole times, or a
+// quarter of them in a brief run.
+func (f *fixture) rounds(whole int) int {
+	if f.brief {
+		return max(whole/4, 1)
+	}
+	return whole
 }
 
 // transact runs a transaction that the test expects to commit.

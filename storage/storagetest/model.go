@@ -20,10 +20,29 @@ var model = topic{"RandomPrograms", []test{
 // environments numbers the environments of programs, which share a store.
 var environments atomic.Int64
 
+// briefPrograms is how many random programs a brief run draws.
+const briefPrograms = 10
+
+// programs is rapid.Check; a brief run tries the first few programs alone, and any that
+// failed before.
+func (f *fixture) programs(try func(t *rapid.T)) {
+	left, failed := briefPrograms, false
+	rapid.Check(f.T, func(t *rapid.T) {
+		if f.brief && left == 0 && !failed {
+			return
+		}
+		passed := false
+		defer func() { failed = failed || !passed }() // from then on rapid shrinks the program
+		try(t)
+		passed = true
+		left--
+	})
+}
+
 // programsBehaveAsIfOneByOne runs random transactions, one after the other, and
 // compares everything that they see with a map.
 func programsBehaveAsIfOneByOne(f *fixture) {
-	rapid.Check(f.T, func(t *rapid.T) {
+	f.programs(func(t *rapid.T) {
 		m := newWorld(fmt.Sprint("program", environments.Add(1)))
 		for i := range rapid.IntRange(1, 8).Draw(t, "transactions") {
 			steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 8).Draw(t, fmt.Sprint("steps ", i))

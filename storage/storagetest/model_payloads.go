@@ -14,7 +14,7 @@ import (
 // so that many coincide, in random order and with failures in between. Whatever a
 // driver shares, each record reads as it was written last.
 func programsKeepPayloadsApart(f *fixture) {
-	rapid.Check(f.T, func(t *rapid.T) {
+	f.programs(func(t *rapid.T) {
 		p := &payloadProgram{fixture: f, environment: fmt.Sprint("payloads", environments.Add(1)), want: map[storage.Key]string{}}
 		for i := range rapid.IntRange(1, 10).Draw(t, "transactions") {
 			writes := rapid.SliceOfN(rapid.Custom(drawPayloadWrite), 1, 5).Draw(t, fmt.Sprint("writes ", i))

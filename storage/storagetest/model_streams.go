@@ -16,7 +16,7 @@ import (
 // transactions read, write and delete by key. What is there when the items get their
 // positions is what the program's own writes have left.
 func programsAppendAmongWriters(f *fixture) {
-	rapid.Check(f.T, func(t *rapid.T) {
+	f.programs(func(t *rapid.T) {
 		w := newStreamWorld(fmt.Sprint("streams", environments.Add(1)))
 		for i := range rapid.IntRange(1, 6).Draw(t, "transactions") {
 			steps := rapid.SliceOfN(rapid.Custom(drawStreamStep), 0, 7).Draw(t, fmt.Sprint("steps ", i))

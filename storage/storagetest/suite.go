@@ -10,16 +10,23 @@ import (
 // the store when the test ends; Open may register a clean-up of its own as well.
 type Open = func(t testing.TB) storage.Driver
 
-// Run proves a driver: one subtest for each topic, and in it one for each promise.
-func Run(t *testing.T, open Open) {
-	prove(t, open, func(test) bool { return true })
+// Options say how much is tried. The zero value is the whole suite.
+type Options struct {
+	// Single leaves out the tests that hold two transactions open at once, for a
+	// driver that has only one connection.
+	Single bool
+	// Brief leaves out no test, but lets the long ones try less: fewer rounds of
+	// concurrent workers, fewer random programs, filters one by one instead of in
+	// pairs, fewer page sizes. It is for further settings of a driver that passes the
+	// whole suite in one.
+	Brief bool
 }
 
-// RunSingle is Run without the tests that hold two transactions open at once, for a
-// driver that has only one connection.
-func RunSingle(t *testing.T, open Open) {
-	prove(t, open, func(c test) bool { return !c.twoOpen })
-}
+// Run proves a driver: one subtest for each topic, and in it one for each promise.
+func Run(t *testing.T, open Open) { RunWith(t, open, Options{}) }
+
+// RunSingle is Run with [Options.Single].
+func RunSingle(t *testing.T, open Open) { RunWith(t, open, Options{Single: true}) }
 
 // topic is a part of the contract and what it promises.
 type topic struct {
@@ -58,15 +65,16 @@ func topics() []topic {
 	}
 }
 
-func prove(t *testing.T, open Open, wanted func(test) bool) {
+// RunWith is Run as the options say.
+func RunWith(t *testing.T, open Open, o Options) {
 	for _, topic := range topics() {
 		t.Run(topic.name, func(t *testing.T) {
 			for _, c := range topic.tests {
-				if !wanted(c) {
+				if o.Single && c.twoOpen {
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {
-					f := newFixture(t, open)
+					f := newFixture(t, open, o)
 					if c.lacks != nil {
 						if lack := c.lacks(f.store.Profile()); lack != "" {
 							t.Skip("the driver's profile does not promise " + lack)
