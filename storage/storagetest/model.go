@@ -21,7 +21,7 @@ var model = topic{"RandomPrograms", []test{
 var environments atomic.Int64
 
 // briefPrograms is how many random programs a brief run draws.
-const briefPrograms = 10
+const briefPrograms = 5
 
 // programs is rapid.Check; a brief run tries the first few programs alone, and any that
 // failed before.

@@ -1,72 +1,47 @@
 // Package conformance_test proves the PostgreSQL driver with the exported suite, in
-// every setting that users have.
+// every setting that users have. Settings that have nothing to do with each other
+// share a run of the suite, and all but the default one are run briefly: what
+// changes with a setting is how statements travel, how names and texts are read, and
+// how statements are planned.
 package conformance_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/stretchr/testify/require"
 
-	"github.com/seed4391e180/runlane/internal/pgtest"
-	"github.com/seed4391e180/runlane/storage"
-	"github.com/seed4391e180/runlane/storage/postgres"
 	"github.com/seed4391e180/runlane/storage/storagetest"
 )
 
-// open makes the suite's constructor: a database of its own for each store.
-func open(schema string, change func(*pgxpool.Config)) storagetest.Open {
-	return func(t testing.TB) storage.Driver {
-		config := pgtest.New(t, pgtest.Schema(schema)).Config(t)
-		if change != nil {
-			change(config)
-		}
-		pool, err := pgxpool.NewWithConfig(context.Background(), config)
-		require.NoError(t, err)
-		t.Cleanup(pool.Close)
-		d, err := postgres.New(pool, postgres.Config{Schema: schema})
-		require.NoError(t, err)
-		return d
-	}
+// TestDefaults is the whole suite, with statements that are prepared once.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, setting{}.world(t).open)
 }
 
-func TestDefaults(t *testing.T) { storagetest.Run(t, open(postgres.DefaultSchema, nil)) }
-
-// TestSettings runs the suite in settings that change how statements travel or what
-// names and texts mean. The first uses one connection for everything.
+// TestSettings connects to the server itself.
 func TestSettings(t *testing.T) {
-	setting := func(name, value string) func(*pgxpool.Config) {
-		return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams[name] = value }
-	}
-	mode := func(m pgx.QueryExecMode) func(*pgxpool.Config) {
-		return func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = m }
-	}
-	t.Run("one connection", func(t *testing.T) {
-		storagetest.RunSingle(t, open(postgres.DefaultSchema, func(c *pgxpool.Config) { c.MaxConns = 1 }))
-	})
-	settings := []struct {
-		name   string
-		schema string
-		change func(*pgxpool.Config)
-	}{
-		{"cache_describe", postgres.DefaultSchema, mode(pgx.QueryExecModeCacheDescribe)},
-		{"describe_exec", postgres.DefaultSchema, mode(pgx.QueryExecModeDescribeExec)},
-		{"exec", postgres.DefaultSchema, mode(pgx.QueryExecModeExec)},
-		{"simple protocol", postgres.DefaultSchema, mode(pgx.QueryExecModeSimpleProtocol)},
-		{"a schema name with quotes", `a"b'c {table} $1`, nil},
-		{"an empty search path", postgres.DefaultSchema, setting("search_path", "")},
-		{"a half-hour time zone and another date style", postgres.DefaultSchema, func(c *pgxpool.Config) {
-			setting("TimeZone", "Asia/Kolkata")(c)
-			setting("DateStyle", "SQL, DMY")(c)
-		}},
-		{"generic plans", postgres.DefaultSchema, setting("plan_cache_mode", "force_generic_plan")},
-	}
-	for _, s := range settings {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			storagetest.Run(t, open(s.schema, s.change))
-		})
-	}
+	t.Parallel()
+	brief := storagetest.Options{Brief: true}
+	prove(t, setting{name: "one connection", pool: func(c *pgxpool.Config) { c.MaxConns = 1 }}, storagetest.Options{Single: true, Brief: true})
+	prove(t, setting{name: "cache_describe, generic plans",
+		pool: all(mode(pgx.QueryExecModeCacheDescribe), session("plan_cache_mode", "force_generic_plan"))}, brief)
+	prove(t, setting{name: "describe_exec, no index scans", pool: all(mode(pgx.QueryExecModeDescribeExec), withoutIndexes)}, brief)
+	prove(t, setting{name: "exec, an empty search path", pool: all(mode(pgx.QueryExecModeExec), session("search_path", ""))}, brief)
+	prove(t, setting{name: "simple protocol, an odd session, a schema name with quotes",
+		schema: `a"b'c {table} $1`, pool: all(mode(pgx.QueryExecModeSimpleProtocol), oddSession)}, brief)
 }
+
+// oddSession has nothing as usual. Each setting alone is legal, and somebody has set it
+// for a role or a database.
+var oddSession = session(
+	"TimeZone", "Asia/Kolkata", "IntervalStyle", "sql_standard", "array_nulls", "off", "bytea_output", "escape",
+	"backslash_quote", "on", "extra_float_digits", "-15", "quote_all_identifiers", "on", "transform_null_equals", "on",
+	"xmloption", "document", "default_transaction_deferrable", "on", "row_security", "off", "client_min_messages", "debug1",
+)
+
+// A planner that is talked out of something estimates costs beyond the limit from
+// which statements are compiled, which takes longer than running them.
+var withoutIndexes = session("jit", "off", "enable_indexscan", "off", "enable_indexonlyscan", "off", "enable_bitmapscan", "off",
+	"enable_nestloop", "off", "enable_material", "off", "enable_memoize", "off")
