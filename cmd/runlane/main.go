@@ -1,7 +1,7 @@
 // Command runlane shows and looks after durable runs in PostgreSQL.
 //
 //	runlane demo            work a tree of source files with two processes and kill one of them
-//	runlane migrate apply   bring a database up to date; also: status, plan, verify
+//	runlane migrate apply   bring a database up to date; also: status, plan, verify, grants
 //	runlane version         say what this program is
 //
 // Exit codes: 0 all is well, 1 a failure or a difference, 2 a command line that

@@ -41,6 +41,7 @@ that all PostgreSQL programs obey: PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABAS
 		t.command("status", "List the files that the database has and those that are pending", t.status),
 		t.command("plan", "List the files that apply would apply", t.plan),
 		t.command("verify", "Fail unless the database is exactly where this program wants it", t.verify),
+		newGrants(&t.options),
 	)
 	return cmd
 }

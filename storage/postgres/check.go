@@ -27,15 +27,14 @@ func (d *Driver) Check(ctx context.Context) (Health, error) {
 		s serverState
 	)
 	err := d.read(ctx, func(q querier) error {
-		rows, err := q.Query(ctx, fragment("check"), d.names.schema, d.names.assert, qualified(d.names.schema, "runlane_record_versions"),
-			d.names.of(storage.Runs).name, d.names.of(storage.RunEvents).name)
+		rows, err := q.Query(ctx, fragment("check"), d.names.schema, tableNames(), sequenceName, functionName)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			if err := rows.Scan(&s.version, &s.encoding, &s.isolation, &h.Server, &s.schemaUsable, &s.schemaExists, &s.tablesExist,
-				&s.tablesWritable, &s.functionExists, &s.functionExecutable, &s.sequenceUsable, &h.Clock, &h.Locks); err != nil {
+			if err := rows.Scan(&s.version, &s.encoding, &s.isolation, &h.Server, &s.role, &s.schemaExists, &s.schemaUsable, &s.tablesMissing, &s.rightsMissing,
+				&s.sequenceExists, &s.sequenceUsable, &s.functionExists, &s.functionExecutable, &h.Clock, &h.Locks); err != nil {
 				return err
 			}
 		}
@@ -53,11 +52,12 @@ func (d *Driver) Check(ctx context.Context) (Health, error) {
 
 type serverState struct {
 	version                            int
-	encoding, isolation, product       string
-	schemaUsable, schemaExists         bool
-	tablesExist, tablesWritable        bool
+	encoding, isolation, product, role string
+	schemaExists, schemaUsable         bool
+	tablesMissing                      []string
+	rightsMissing                      []string // such as "INSERT, DELETE on runlane_runs"
+	sequenceExists, sequenceUsable     bool
 	functionExists, functionExecutable bool
-	sequenceUsable                     bool
 }
 
 // problem names the first thing that a person has to mend.
@@ -75,17 +75,27 @@ func (s *serverState) problem(schema string) error {
 	case !s.schemaExists:
 		return configError(fmt.Sprintf("there is no schema %q", schema), mendMigrate)
 	case !s.schemaUsable:
-		return configError(fmt.Sprintf("this role may not use the schema %q", schema), "GRANT USAGE ON SCHEMA to it")
-	case !s.tablesExist:
-		return configError(fmt.Sprintf("the schema %q has no runlane tables", schema), mendMigrate)
-	case !s.tablesWritable:
-		return configError("this role may not read and write the runlane tables", "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA to it")
+		return configError(fmt.Sprintf("the role %q may not use the schema %q", s.role, schema), mendGrants)
+	case len(s.tablesMissing) > 0:
+		return configError(fmt.Sprintf("the schema %q lacks the tables %s", schema, strings.Join(s.tablesMissing, ", ")), mendMigrate)
+	case !s.sequenceExists:
+		return configError("the sequence "+sequenceName+" is missing", mendMigrate)
 	case !s.functionExists:
-		return configError("the function runlane_assert_record_write is missing", mendMigrate)
-	case !s.functionExecutable:
-		return configError("this role may not execute runlane_assert_record_write", "GRANT EXECUTE ON FUNCTION to it")
+		return configError("the function "+functionName+" is missing", mendMigrate)
+	case len(s.rightsMissing) > 0:
+		return configError(fmt.Sprintf("the role %q lacks %s", s.role, strings.Join(s.rightsMissing, "; ")), mendGrants)
 	case !s.sequenceUsable:
-		return configError("this role may not use the sequence runlane_record_versions", "GRANT USAGE ON SEQUENCE to it")
+		return configError(fmt.Sprintf("the role %q may not use the sequence %s", s.role, sequenceName), mendGrants)
+	case !s.functionExecutable:
+		return configError(fmt.Sprintf("the role %q may not execute the function %s", s.role, functionName), mendGrants)
 	}
 	return nil
+}
+
+func tableNames() []string {
+	var names []string
+	for _, c := range storage.Collections() {
+		names = append(names, TableName(c))
+	}
+	return names
 }

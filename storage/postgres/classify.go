@@ -41,6 +41,8 @@ const (
 
 const mendMigrate = "apply the migrations to this schema (`runlane migrate apply`, or `atlas migrate apply --env deploy`) or name the right schema"
 
+const mendGrants = "run, as the schema's owner, what `runlane migrate grants` prints for the role that the application connects as"
+
 // classify turns an error of a statement that did not commit into the contract's.
 // groups are those of the statement, to find the key that a failed check is about;
 // lockKeys the keys whose locks were tried.
@@ -180,7 +182,7 @@ func configuration(pg *pgconn.PgError) error {
 	case stateNoSchema, stateNoTable, stateNoColumn, stateNoFunction:
 		mend = mendMigrate
 	case stateNoPrivilege:
-		mend = "GRANT it to the role that the application connects as"
+		mend = mendGrants
 	case stateNoDatabase:
 		mend = "create the database or correct the URL"
 	case stateInvalidAuth, stateInvalidPass:

@@ -13,6 +13,12 @@ import (
 // maxIdentifier is PostgreSQL's limit for a name; a longer one would be cut silently.
 const maxIdentifier = 63
 
+// The objects of a schema that are not tables.
+const (
+	functionName = "runlane_assert_record_write"
+	sequenceName = "runlane_record_versions"
+)
+
 // names holds the quoted names of one schema's objects, and the spelling of what
 // the driver locks there.
 type names struct {
@@ -41,8 +47,8 @@ func newNames(schema string) (*names, error) {
 	case strings.IndexByte(schema, 0) >= 0 || !utf8.ValidString(schema):
 		return nil, configError("the schema name is not valid UTF-8 without NUL", "use another name")
 	}
-	n := &names{schema: schema, assert: qualified(schema, "runlane_assert_record_write")}
-	n.versions = strings.ReplaceAll(qualified(schema, "runlane_record_versions"), "'", "''")
+	n := &names{schema: schema, assert: qualified(schema, functionName)}
+	n.versions = strings.ReplaceAll(qualified(schema, sequenceName), "'", "''")
 	for _, c := range storage.Collections() {
 		n.tables = append(n.tables, n.table(c))
 	}

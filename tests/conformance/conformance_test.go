@@ -27,7 +27,7 @@ func TestSettings(t *testing.T) {
 	prove(t, setting{name: "one connection", pool: func(c *pgxpool.Config) { c.MaxConns = 1 }}, storagetest.Options{Single: true, Brief: true})
 	prove(t, setting{name: "cache_describe, generic plans",
 		pool: all(mode(pgx.QueryExecModeCacheDescribe), session("plan_cache_mode", "force_generic_plan"))}, brief)
-	prove(t, setting{name: "describe_exec, no index scans", pool: all(mode(pgx.QueryExecModeDescribeExec), withoutIndexes)}, brief)
+	prove(t, setting{name: "describe_exec, no index scans, the least privileged role", through: leastPrivileged, pool: all(mode(pgx.QueryExecModeDescribeExec), withoutIndexes)}, brief)
 	prove(t, setting{name: "exec, an empty search path", pool: all(mode(pgx.QueryExecModeExec), session("search_path", ""))}, brief)
 	prove(t, setting{name: "simple protocol, an odd session, a schema name with quotes",
 		schema: `a"b'c {table} $1`, pool: all(mode(pgx.QueryExecModeSimpleProtocol), oddSession)}, brief)

@@ -209,9 +209,9 @@ func TestRefusedConfiguration(t *testing.T) {
 			config.ConnConfig.RuntimeParams["role"] = role
 			d := withPool(t, config, postgres.Config{})
 			err := create(t.Context(), d)
-			refused(t, err, "GRANT")
+			refused(t, err, "runlane migrate grants")
 			require.ErrorContains(t, err, step.missing)
-			checkRefuses(t, d, "GRANT")
+			checkRefuses(t, d, "runlane migrate grants")
 			requireEmpty(t, db)
 			exec(fmt.Sprintf("GRANT %s TO %q", step.grant, role))
 		}
