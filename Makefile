@@ -23,7 +23,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install PostgreSQL's server programs and a C compiler if they are missing
+deps: ## install PostgreSQL's server programs, PgBouncer and a C compiler if they are missing
 	@sh scripts/deps.sh
 
 .PHONY: demo

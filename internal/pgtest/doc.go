@@ -31,6 +31,12 @@
 // cluster running; below any other parent it waits two seconds. Should the
 // watchdog itself be killed, the next session removes what it left.
 //
+// # A pooler
+//
+// [Bounce] puts a PgBouncer of the test's own before a database, in transaction mode
+// and with as many connections to the server as the test says. The program is found
+// through RUNLANE_PGBOUNCER, PATH or the folders that distributions use.
+//
 // # Speed and safety
 //
 // The shared cluster and clusters with Options.Volatile do not wait for the

@@ -32,6 +32,8 @@ const (
 	stateInvalidText    = "22P02"
 	stateUntranslatable = "22P05"
 	stateOutOfRange     = "22003"
+	stateNoStatement    = "26000"
+	stateTwoStatements  = "42P05"
 	stateNoDatabase     = "3D000"
 	stateInvalidAuth    = "28000"
 	stateInvalidPass    = "28P01"
@@ -40,6 +42,8 @@ const (
 )
 
 const mendMigrate = "apply the migrations to this schema (`runlane migrate apply`, or `atlas migrate apply --env deploy`) or name the right schema"
+
+const mendPooler = "if a pooler in transaction mode stands before the database that knows no prepared statements, as PgBouncer before 1.21, choose another of pgx's exec modes, such as default_query_exec_mode=cache_describe in the URL"
 
 const mendGrants = "run, as the schema's owner, what `runlane migrate grants` prints for the role that the application connects as"
 
@@ -183,6 +187,8 @@ func configuration(pg *pgconn.PgError) error {
 		mend = mendMigrate
 	case stateNoPrivilege:
 		mend = mendGrants
+	case stateNoStatement, stateTwoStatements:
+		mend = mendPooler
 	case stateNoDatabase:
 		mend = "create the database or correct the URL"
 	case stateInvalidAuth, stateInvalidPass:

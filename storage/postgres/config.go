@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed4391e180/runlane/internal/txn"
@@ -56,6 +57,10 @@ type Config struct {
 	MaxHeldLocks int
 	// Wakes says how Tx.Wake sends its hints. Default: WakeInTransaction.
 	Wakes WakeMode
+	// ListenURL is the database as Driver.Listen connects to it. A pooler in
+	// transaction mode passes no notifications on, so behind one give the URL of the
+	// server itself. Default: Listen connects as the pool does.
+	ListenURL string
 	// Logger gets what the driver cannot return, such as a lost listener. Default:
 	// nothing is logged.
 	Logger *slog.Logger
@@ -137,6 +142,12 @@ func New(pool *pgxpool.Pool, c Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{pool: pool, config: c, names: n, statements: newStatements(n), channel: channelName(c.Schema)}
+	d.execMode = pool.Config().ConnConfig.DefaultQueryExecMode
+	if c.ListenURL != "" {
+		if d.listen, err = pgx.ParseConfig(c.ListenURL); err != nil {
+			return nil, &storage.ConfigurationError{Problem: "Config.ListenURL cannot be read", Mend: mendURL, Err: err}
+		}
+	}
 	d.closing, d.close = context.WithCancel(context.Background())
 	d.engine = txn.Engine{Store: d, MaxAttempts: c.MaxTransactionAttempts}.WithDefaults()
 	d.limits = storage.DefaultLimits()
@@ -144,13 +155,15 @@ func New(pool *pgxpool.Pool, c Config) (*Driver, error) {
 	return d, nil
 }
 
+const mendURL = "give it as postgres://user:password@host:port/database"
+
 // Open makes a pool from a connection URL, or a keyword/value string, and a driver
 // that owns it. Like New it does no input or output: an unreachable server shows
 // at the first use.
 func Open(ctx context.Context, url string, c Config) (*Driver, error) {
 	pc, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, &storage.ConfigurationError{Problem: "the database URL cannot be read", Mend: "give it as postgres://user:password@host:port/database", Err: err}
+		return nil, &storage.ConfigurationError{Problem: "the database URL cannot be read", Mend: mendURL, Err: err}
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {

@@ -22,6 +22,8 @@ type Driver struct {
 	engine     *txn.Engine
 	limits     storage.Limits
 	channel    string // of notifications
+	execMode   pgx.QueryExecMode
+	listen     *pgx.ConnConfig // of Config.ListenURL; nil: as the pool connects
 	block      versionBlock
 	clock      clock
 	budget     *budget
@@ -94,7 +96,7 @@ func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := d.pool.Acquire(bounded)
 	switch {
 	case err == nil:
-		if err := fit(conn.Conn(), conn.Conn().Config().DefaultQueryExecMode); err != nil {
+		if err := fit(conn.Conn(), d.execMode); err != nil {
 			conn.Release()
 			return nil, err
 		}

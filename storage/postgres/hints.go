@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // coalesceInterval is how often a topic is sent at most in the mode WakeCoalesced.
@@ -60,7 +62,9 @@ func (d *Driver) sendHints() {
 		ctx, cancel := context.WithTimeout(context.Background(), d.config.AcquireTimeout)
 		conn, err := d.acquire(ctx)
 		if err == nil {
-			_, err = conn.Exec(ctx, d.statements.notify, d.channel, topics)
+			batch := &pgx.Batch{}
+			batch.Queue(d.statements.notify, d.channel, topics)
+			err = conn.SendBatch(ctx, batch).Close()
 			conn.Release()
 		}
 		cancel()

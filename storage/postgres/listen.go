@@ -28,8 +28,8 @@ const (
 )
 
 // Listen is storage.Listener.Listen. It uses a connection of its own, outside the
-// pool. Behind a pooler in transaction mode no notification arrives; hints are
-// then lost, as they may be.
+// pool. Through a pooler in transaction mode no notification arrives; hints are
+// lost then, as they may be, unless Config.ListenURL leads past the pooler.
 func (d *Driver) Listen(ctx context.Context, hint func(topic string)) error {
 	done, err := d.begin()
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *Driver) receive(ctx context.Context, topics chan string) {
 func (d *Driver) listenOnce(ctx context.Context, topics chan string) error {
 	connecting, cancel := context.WithTimeout(ctx, listenPatience)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(connecting, d.pool.Config().ConnConfig.Copy())
+	conn, err := d.connectListener(connecting)
 	if err != nil {
 		return err
 	}
@@ -112,6 +112,21 @@ func (d *Driver) listenOnce(ctx context.Context, topics chan string) error {
 			}
 		}
 	}
+}
+
+// connectListener connects as the pool does, with a password that may have changed
+// since, or as Config.ListenURL says.
+func (d *Driver) connectListener(ctx context.Context) (*pgx.Conn, error) {
+	if d.listen != nil {
+		return pgx.ConnectConfig(ctx, d.listen.Copy())
+	}
+	pool := d.pool.Config() // a copy
+	if pool.BeforeConnect != nil {
+		if err := pool.BeforeConnect(ctx, pool.ConnConfig); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(ctx, pool.ConnConfig)
 }
 
 func ping(ctx context.Context, conn *pgx.Conn, patience time.Duration) error {

@@ -92,7 +92,10 @@ func (o *outcome) look(ctx context.Context) (verdict, error) {
 		sent  = o.commit.deadline.Add(-s.d.config.CommitTimeout).UTC().Format(storage.TimeFormat)
 	)
 	s.roundTrips++
-	err = conn.QueryRow(ctx, s.d.statements.commitEnded, o.commit.deadlineText(), int64(o.process), int64(conn.Conn().PgConn().PID()), sent).Scan(&ended, &told)
+	rows, err := s.d.ask(conn.Conn()).Query(ctx, s.d.statements.commitEnded, o.commit.deadlineText(), int64(o.process), int64(conn.Conn().PgConn().PID()), sent)
+	if err == nil {
+		err = scanAll(rows, func(rows pgx.Rows) error { return rows.Scan(&ended, &told) })
+	}
 	if err == nil && !ended {
 		err = errMayStillCommit
 	}
@@ -221,7 +224,7 @@ type item struct {
 func (o *outcome) itemPage(ctx context.Context, conn *pgx.Conn, stream, before string) (page []item, err error) {
 	s := o.commit.session
 	s.roundTrips++
-	rows, err := conn.Query(ctx, s.d.statements.appended, stream, before, itemPage)
+	rows, err := s.d.ask(conn).Query(ctx, s.d.statements.appended, stream, before, itemPage)
 	if err != nil {
 		return nil, err
 	}

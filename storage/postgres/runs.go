@@ -59,7 +59,7 @@ func (d *Driver) readOnce(ctx context.Context, fn func(querier) error) error {
 		return err
 	}
 	defer conn.Release()
-	return classify(ctx, fn(conn), nil, nil)
+	return classify(ctx, fn(d.ask(conn.Conn())), nil, nil)
 }
 
 // GetRun is storage.Operator.GetRun.

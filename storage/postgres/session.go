@@ -196,7 +196,7 @@ func (s *session) query(ctx context.Context, q statement, scan func(pgx.Rows) er
 	}
 	defer s.free()
 	s.roundTrips++
-	rows, err := conn.Query(ctx, q.text, q.args...)
+	rows, err := s.d.ask(conn).Query(ctx, q.text, q.args...)
 	if err == nil {
 		err = scanAll(rows, scan)
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed4391e180/runlane/storage/storagetest"
 )
@@ -20,13 +19,12 @@ func TestDefaults(t *testing.T) {
 	storagetest.Run(t, setting{}.world(t).open)
 }
 
-// TestSettings connects to the server itself.
+// TestSettings connects to the server itself. The fifth exec mode, cache_describe, is
+// that of TestPgBouncer, and so is a pool with one connection.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	brief := storagetest.Options{Brief: true}
-	prove(t, setting{name: "one connection", pool: func(c *pgxpool.Config) { c.MaxConns = 1 }}, storagetest.Options{Single: true, Brief: true})
-	prove(t, setting{name: "cache_describe, generic plans",
-		pool: all(mode(pgx.QueryExecModeCacheDescribe), session("plan_cache_mode", "force_generic_plan"))}, brief)
+	prove(t, setting{name: "generic plans", pool: session("plan_cache_mode", "force_generic_plan")}, brief)
 	prove(t, setting{name: "describe_exec, no index scans, the least privileged role", through: leastPrivileged, pool: all(mode(pgx.QueryExecModeDescribeExec), withoutIndexes)}, brief)
 	prove(t, setting{name: "exec, an empty search path", pool: all(mode(pgx.QueryExecModeExec), session("search_path", ""))}, brief)
 	prove(t, setting{name: "simple protocol, an odd session, a schema name with quotes",

@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed4391e180/runlane/internal/pgtest"
 	"github.com/seed4391e180/runlane/storage"
 	"github.com/seed4391e180/runlane/storage/postgres"
 )
@@ -99,4 +102,39 @@ func TestManyTopicsInOneTransaction(t *testing.T) {
 	require.Len(t, seen, 100)
 	wake(t, d, "end")
 	require.Equal(t, "end", receive(t, topics))
+}
+
+// A listener asks for the password that holds when it connects, as the pool does, and
+// connects to where Config.ListenURL says.
+func TestListenersConnectAsTold(t *testing.T) {
+	_, db := open(t, postgres.Config{})
+	config := db.Config(t)
+	password := config.ConnConfig.Password
+	config.ConnConfig.Password = "that of yesterday"
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		c.Password = password
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	today, err := postgres.New(pool, postgres.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, today.Close()) })
+	topics := listen(t, today)
+
+	// The pool of the next one reaches no database of runlane's.
+	elsewhere := pgtest.New(t, pgtest.Empty())
+	past, err := postgres.New(elsewhere.Pool(t), postgres.Config{ListenURL: db.URL})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, past.Close()) })
+	direct := listen(t, past)
+	wake(t, today, "both")
+	require.Equal(t, "both", receive(t, topics))
+	require.Equal(t, "both", receive(t, direct))
+
+	_, err = postgres.New(pool, postgres.Config{ListenURL: "postgres://user:secret@host:port/"})
+	require.ErrorIs(t, err, storage.ErrConfiguration)
+	require.ErrorContains(t, err, "ListenURL")
+	require.NotContains(t, err.Error(), "secret")
 }
