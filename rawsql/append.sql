@@ -17,8 +17,8 @@ head AS MATERIALIZED (
     CASE WHEN r.record_id IS NULL THEN 0
          WHEN jsonb_typeof(r.record_document #> ARRAY['value', 'position']) = 'number'
            AND r.record_document #>> ARRAY['value', 'position'] ~ '^(0|[1-9][0-9]{0,18})$'
-           AND (r.record_document #>> ARRAY['value', 'position'])::numeric <= 9223372036854775807 - s.items
-           AND r.record_document::text = jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', jsonb_build_object(
+           AND (r.record_document #>> ARRAY['value', 'position'])::numeric <= (9223372036854775807 - s.items)::numeric
+           AND r.record_document::text = pg_catalog.jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', pg_catalog.jsonb_build_object(
              'environment', s.environment, 'stream', s.stream, 'position', r.record_document #> ARRAY['value', 'position']))::text
          THEN (r.record_document #>> ARRAY['value', 'position'])::bigint END AS last
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) WITH ORDINALITY
@@ -33,13 +33,13 @@ item AS MATERIALIZED (
   JOIN head h ON h.number = i.number AND h.last IS NOT NULL
 ),
 locked AS MATERIALIZED (
-  SELECT pg_try_advisory_xact_lock(hashtextextended($11::text || i.head_partition || i.head_id || i.position_key || $12::text, 0)) AS taken
+  SELECT pg_try_advisory_xact_lock(pg_catalog.hashtextextended($11::text || i.head_partition || i.head_id || i.position_key || $12::text, 0)) AS taken
   FROM item i
 ),
 inserted AS (
   INSERT INTO {records} (partition_key, record_id, record_version, record_document, {index_partition}, {sort})
   SELECT i.head_partition, i.head_id || i.position_key, i.version,
-    jsonb_build_object('codec', 'observation', 'v', 1, 'value', jsonb_build_object(
+    pg_catalog.jsonb_build_object('codec', 'observation', 'v', 1, 'value', pg_catalog.jsonb_build_object(
       'environment', i.environment, 'stream', i.stream, 'position', i.position, 'at', clock.text, 'data', i.data::jsonb)),
     i.head_partition || i.head_id, i.position_key
   FROM item i, clock
@@ -48,7 +48,7 @@ inserted AS (
   RETURNING 1
 ),
 target AS MATERIALIZED (
-  SELECT h.*, jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', jsonb_build_object(
+  SELECT h.*, pg_catalog.jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', pg_catalog.jsonb_build_object(
     'environment', h.environment, 'stream', h.stream, 'position', h.last + h.items)) AS document
   FROM head h
   WHERE h.last IS NOT NULL
@@ -67,9 +67,9 @@ begun AS (
 )
 SELECT clock.at, h.last + 1 AS first,
   {assert}(clock.at < $13::text::timestamptz, 'deadline'),
-  {assert}((SELECT count(*) FROM head u WHERE u.last IS NULL) = 0, 'head ' || (SELECT min(u.number) FROM head u WHERE u.last IS NULL)),
+  {assert}((SELECT count(*) FROM head u WHERE u.last IS NULL) = 0, 'head ' || (SELECT min(u.number)::text FROM head u WHERE u.last IS NULL)),
   {assert}((SELECT bool_and(l.taken) FROM locked l), 'busy'),
-  {assert}((SELECT count(*) FROM inserted) = cardinality($7::bigint[]), 'items'),
-  {assert}((SELECT count(*) FROM moved) + (SELECT count(*) FROM begun) = cardinality($1::text[]), 'heads')
+  {assert}((SELECT count(*) FROM inserted) = pg_catalog.cardinality($7::bigint[]), 'items'),
+  {assert}((SELECT count(*) FROM moved) + (SELECT count(*) FROM begun) = pg_catalog.cardinality($1::text[]), 'heads')
 FROM head h, clock
 ORDER BY h.number

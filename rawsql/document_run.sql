@@ -2,4 +2,4 @@
 -- locks: none
 -- index: none
 CASE WHEN r.record_payload IS NULL THEN r.record_document
-     ELSE jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END
+     ELSE pg_catalog.jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END

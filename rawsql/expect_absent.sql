@@ -4,6 +4,6 @@
 -- index: the primary key
 {group} AS MATERIALIZED (
   SELECT {assert}(count(*) = 0, '{group}') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM {table} r WHERE r.{partition} = $1 AND r.{id} = e.id LIMIT 1) found
 )

@@ -3,7 +3,7 @@
 -- locks: none; the advisory locks of the keys were taken by an earlier statement
 -- index: the primary key
 {group} AS MATERIALIZED (
-  SELECT {assert}(count(*) = cardinality($2::text[]), '{group}') AS ok
+  SELECT {assert}(count(*) = pg_catalog.cardinality($2::text[]), '{group}') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM {table} r WHERE r.{partition} = $1 AND r.{id} = e.id AND r.record_version = e.version LIMIT 1) found
 )

@@ -10,5 +10,5 @@
   ) found
 ),
 {group} AS MATERIALIZED (
-  SELECT {assert}(count(*) = cardinality($2::text[]), '{group}') AS ok FROM {group}_locked
+  SELECT {assert}(count(*) = pg_catalog.cardinality($2::text[]), '{group}') AS ok FROM {group}_locked
 )

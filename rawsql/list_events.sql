@@ -9,7 +9,7 @@ WITH page AS MATERIALIZED (
   SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
   FROM {events} r
   WHERE r.environment_key = $1 AND {scope} AND r.{key} IS NOT NULL
-    AND (cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
+    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
     AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
     AND (r.{key}, r.record_id) {beyond} ($6::text::{key_type}, $7::text)
   ORDER BY r.{key} {direction}, r.record_id {direction}
@@ -25,7 +25,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
     CASE WHEN NOT e.payload_from_run THEN e.record_document
-         ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
+         ELSE pg_catalog.jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM {events} e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
   LIMIT 1

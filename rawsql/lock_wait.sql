@@ -8,7 +8,7 @@
 WITH wanted AS MATERIALIZED (
   SELECT hash, bool_or(exclusive) AS exclusive
   FROM (
-    SELECT hashtextextended(u.text, 0) AS hash, u.exclusive
+    SELECT pg_catalog.hashtextextended(u.text, 0) AS hash, u.exclusive
     FROM unnest($1::text[], $2::boolean[]) AS u(text, exclusive)
   ) hashed
   GROUP BY hash

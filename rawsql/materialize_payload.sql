@@ -7,7 +7,7 @@
 -- index: runlane_run_events_native
 {group}_found AS MATERIALIZED (
   SELECT event.place, p.record_payload
-  FROM unnest($2::text[]) AS u(id)
+  FROM pg_catalog.unnest($2::text[]) AS u(id)
   CROSS JOIN LATERAL (SELECT r.record_payload FROM {runs} r WHERE r.environment_key = $1 AND r.run_id = u.id LIMIT 1) p
   CROSS JOIN LATERAL (
     SELECT r.ctid AS place FROM {table} r
@@ -18,7 +18,7 @@
 ),
 {group} AS (
   UPDATE {table} r
-  SET payload_from_run = false, record_document = jsonb_set(r.record_document, ARRAY['value', 'event', 'payload'], u.record_payload)
+  SET payload_from_run = false, record_document = pg_catalog.jsonb_set(r.record_document, ARRAY['value', 'event', 'payload'], u.record_payload)
   FROM {group}_found u
   WHERE r.ctid = u.place AND {after}
   RETURNING 1

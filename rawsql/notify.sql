@@ -2,4 +2,4 @@
 -- $1 channel, $2 topics
 -- locks: at commit, the one lock that orders all notifications of the database
 -- index: none
-SELECT count(pg_notify($1, u.topic)) FROM unnest($2::text[]) AS u(topic)
+SELECT count(pg_notify($1, u.topic)) FROM pg_catalog.unnest($2::text[]) AS u(topic)

@@ -17,9 +17,9 @@ picked AS MATERIALIZED (
   ) found
 ),
 tried AS MATERIALIZED (
-  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($13::text || p.partition || p.id || $14::text, 0))
+  SELECT p.*, pg_try_advisory_xact_lock(pg_catalog.hashtextextended($13::text || p.partition || p.id || $14::text, 0))
     AND (p.run_id IS NULL
-      OR pg_try_advisory_xact_lock(hashtextextended($15::text || p.partition || p.run_id || '#' || p.sequence || $14::text, 0))) AS mine
+      OR pg_try_advisory_xact_lock(pg_catalog.hashtextextended($15::text || p.partition || p.run_id || '#' || p.sequence::text || $14::text, 0))) AS mine
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)

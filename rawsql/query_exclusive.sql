@@ -18,7 +18,7 @@ picked AS MATERIALIZED (
   FOR UPDATE OF r SKIP LOCKED
 ),
 tried AS MATERIALIZED (
-  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
+  SELECT p.*, pg_try_advisory_xact_lock(pg_catalog.hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)

@@ -21,9 +21,9 @@
 {group} AS (
   UPDATE {table} r
   SET record_version = u.version, record_document = u.document, payload_from_run = false, sequence_index_native = u.native,
-    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type', occurred_at = (v.event ->> 'at')::timestamptz{assignments}
+    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type'::text, occurred_at = (v.event ->> 'at'::text)::timestamptz{assignments}
   FROM clock, {group}_found u LEFT JOIN LATERAL
-    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
+    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value'::text END) AS v(sequence bigint, event jsonb) ON true
   WHERE r.ctid = u.place AND {after}
   RETURNING 1
 )

@@ -2,4 +2,7 @@
 -- $1 how many
 -- locks: none
 -- index: none
-SELECT array_agg(nextval('{versions}')), clock_timestamp() FROM generate_series(1, $1::int)
+--
+-- The name is spelt with escapes: what a backslash means in any other literal depends
+-- on the session.
+SELECT pg_catalog.array_agg(pg_catalog.nextval(E'{versions}')), clock_timestamp() FROM generate_series(1, $1::int)

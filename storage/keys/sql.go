@@ -18,7 +18,7 @@ func SQLInt(expr string) string { return sqlHex("#", "("+expr+")::bigint") }
 // Later times are an error, but for the first 43 microseconds, which extract
 // rounds.
 func SQLTime(expr string) string {
-	return sqlHex("@", "(extract(epoch from ("+expr+")) * 1000000)::bigint")
+	return sqlHex("@", "(extract(epoch from ("+expr+")) * 1000000::numeric)::bigint")
 }
 
 func sqlHex(tag, bigint string) string {

@@ -24,7 +24,7 @@ const (
 type names struct {
 	schema   string // as given
 	assert   string
-	versions string // as the argument of nextval, within a literal
+	versions string // as the argument of nextval, within a literal with escapes
 	tables   []table
 }
 
@@ -48,7 +48,7 @@ func newNames(schema string) (*names, error) {
 		return nil, configError("the schema name is not valid UTF-8 without NUL", "use another name")
 	}
 	n := &names{schema: schema, assert: qualified(schema, functionName)}
-	n.versions = strings.ReplaceAll(qualified(schema, sequenceName), "'", "''")
+	n.versions = strings.NewReplacer("'", "''", `\`, `\\`).Replace(qualified(schema, sequenceName))
 	for _, c := range storage.Collections() {
 		n.tables = append(n.tables, n.table(c))
 	}

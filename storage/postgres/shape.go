@@ -121,7 +121,7 @@ func (w *commitWriter) group(label string, g *group) {
 		w.checks = append(w.checks, label)
 	default:
 		w.after = "(SELECT count(*) FROM " + label + ") >= 0"
-		wanted := fmt.Sprintf("cardinality($%d::text[])", w.offset+2)
+		wanted := fmt.Sprintf("pg_catalog.cardinality($%d::text[])", w.offset+2)
 		if g.kind == materializeGroup {
 			wanted = "(SELECT count(*) FROM " + label + "_found)" // few runs have an event that shares their payload
 		}

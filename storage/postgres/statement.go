@@ -58,7 +58,7 @@ func timeText(expr string) string {
 
 // laterThan is SQL for the commit time plus the row's offset. The offset is exact:
 // it is far below 2^53 microseconds.
-const laterThan = "clock.at + u.later * interval '1 microsecond'"
+const laterThan = "clock.at + u.later::float8 * interval '1 microsecond'"
 
 // filledDocument is SQL for a document whose marks are replaced by times.
 var filledDocument = marksReplaced("u.document_text", "clock.text", timeText(laterThan)) + "::jsonb"

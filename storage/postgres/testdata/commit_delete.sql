@@ -1,10 +1,10 @@
 -- Runs
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT event.place, p.record_payload
-  FROM unnest($3::text[]) AS u(id)
+  FROM pg_catalog.unnest($3::text[]) AS u(id)
   CROSS JOIN LATERAL (SELECT r.record_payload FROM "runlane"."runlane_runs" r WHERE r.environment_key = $2 AND r.run_id = u.id LIMIT 1) p
   CROSS JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r
@@ -15,7 +15,7 @@ g1_found AS MATERIALIZED (
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_run_events" r
-  SET payload_from_run = false, record_document = jsonb_set(r.record_document, ARRAY['value', 'event', 'payload'], u.record_payload)
+  SET payload_from_run = false, record_document = pg_catalog.jsonb_set(r.record_document, ARRAY['value', 'event', 'payload'], u.record_payload)
   FROM g1_found u
   WHERE r.ctid = u.place AND true
   RETURNING 1
@@ -35,11 +35,11 @@ g2 AS (
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
   "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = (SELECT count(*) FROM g1_found), 'g1'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g2) = cardinality($6::text[]), 'g2') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g2) = pg_catalog.cardinality($6::text[]), 'g2') FROM clock
 
 -- RunEvents
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -55,11 +55,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- RunEventIdOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -75,11 +75,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- RunCompletionWaitPresence
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -95,11 +95,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- IdempotencyOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -115,11 +115,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- SingletonOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -135,11 +135,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- QueueSlots
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -155,11 +155,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ScheduleOccurrences
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -175,11 +175,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ScheduleCursors
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -195,11 +195,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ObservationHeads
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -215,11 +215,11 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ObservationRecords
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_found AS MATERIALIZED (
   SELECT found.place
@@ -235,5 +235,5 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 

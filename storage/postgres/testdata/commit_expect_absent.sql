@@ -1,10 +1,10 @@
 -- Runs
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_runs" r WHERE r.environment_key = $1 AND r.run_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -13,11 +13,11 @@ SELECT clock.at,
 
 -- RunEvents
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -26,11 +26,11 @@ SELECT clock.at,
 
 -- RunEventIdOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_run_event_id_owners" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -39,11 +39,11 @@ SELECT clock.at,
 
 -- RunCompletionWaitPresence
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_run_completion_wait_presence" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -52,11 +52,11 @@ SELECT clock.at,
 
 -- IdempotencyOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_idempotency_owners" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -65,11 +65,11 @@ SELECT clock.at,
 
 -- SingletonOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_singleton_owners" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -78,11 +78,11 @@ SELECT clock.at,
 
 -- QueueSlots
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_queue_slots" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -91,11 +91,11 @@ SELECT clock.at,
 
 -- ScheduleOccurrences
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_schedule_occurrences" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -104,11 +104,11 @@ SELECT clock.at,
 
 -- ScheduleCursors
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_schedule_cursors" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -117,11 +117,11 @@ SELECT clock.at,
 
 -- ObservationHeads
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_observation_heads" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
@@ -130,11 +130,11 @@ SELECT clock.at,
 
 -- ObservationRecords
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
   SELECT "runlane"."runlane_assert_record_write"(count(*) = 0, 'g1') AS ok
-  FROM unnest($2::text[]) AS e(id)
+  FROM pg_catalog.unnest($2::text[]) AS e(id)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_observation_records" r WHERE r.partition_key = $1 AND r.record_id = e.id LIMIT 1) found
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)

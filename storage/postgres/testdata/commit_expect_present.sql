@@ -1,9 +1,9 @@
 -- Runs
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_runs" r WHERE r.environment_key = $1 AND r.run_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -13,10 +13,10 @@ SELECT clock.at,
 
 -- RunEvents
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -26,10 +26,10 @@ SELECT clock.at,
 
 -- RunEventIdOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_run_event_id_owners" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -39,10 +39,10 @@ SELECT clock.at,
 
 -- RunCompletionWaitPresence
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_run_completion_wait_presence" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -52,10 +52,10 @@ SELECT clock.at,
 
 -- IdempotencyOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_idempotency_owners" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -65,10 +65,10 @@ SELECT clock.at,
 
 -- SingletonOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_singleton_owners" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -78,10 +78,10 @@ SELECT clock.at,
 
 -- QueueSlots
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_queue_slots" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -91,10 +91,10 @@ SELECT clock.at,
 
 -- ScheduleOccurrences
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_schedule_occurrences" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -104,10 +104,10 @@ SELECT clock.at,
 
 -- ScheduleCursors
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_schedule_cursors" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -117,10 +117,10 @@ SELECT clock.at,
 
 -- ObservationHeads
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_observation_heads" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),
@@ -130,10 +130,10 @@ SELECT clock.at,
 
 -- ObservationRecords
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok
   FROM unnest($2::text[], $3::bigint[]) AS e(id, version)
   CROSS JOIN LATERAL (SELECT 1 FROM "runlane"."runlane_record_observation_records" r WHERE r.partition_key = $1 AND r.record_id = e.id AND r.record_version = e.version LIMIT 1) found
 ),

@@ -1,6 +1,6 @@
 -- Runs
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -10,7 +10,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -18,7 +18,7 @@ SELECT clock.at,
 
 -- RunEvents
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -28,7 +28,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -36,7 +36,7 @@ SELECT clock.at,
 
 -- RunEventIdOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -46,7 +46,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -54,7 +54,7 @@ SELECT clock.at,
 
 -- RunCompletionWaitPresence
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -64,7 +64,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -72,7 +72,7 @@ SELECT clock.at,
 
 -- IdempotencyOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -82,7 +82,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -90,7 +90,7 @@ SELECT clock.at,
 
 -- SingletonOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -100,7 +100,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -108,7 +108,7 @@ SELECT clock.at,
 
 -- QueueSlots
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -118,7 +118,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -126,7 +126,7 @@ SELECT clock.at,
 
 -- ScheduleOccurrences
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -136,7 +136,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -144,7 +144,7 @@ SELECT clock.at,
 
 -- ScheduleCursors
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -154,7 +154,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -162,7 +162,7 @@ SELECT clock.at,
 
 -- ObservationHeads
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -172,7 +172,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,
@@ -180,7 +180,7 @@ SELECT clock.at,
 
 -- ObservationRecords
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_locked AS MATERIALIZED (
   SELECT e.id
@@ -190,7 +190,7 @@ g1_locked AS MATERIALIZED (
   ) found
 ),
 g1 AS MATERIALIZED (
-  SELECT "runlane"."runlane_assert_record_write"(count(*) = cardinality($2::text[]), 'g1') AS ok FROM g1_locked
+  SELECT "runlane"."runlane_assert_record_write"(count(*) = pg_catalog.cardinality($2::text[]), 'g1') AS ok FROM g1_locked
 ),
 checked AS MATERIALIZED (SELECT count(*) AS n FROM (SELECT ok FROM g1) checks)
 SELECT clock.at,

@@ -1,9 +1,9 @@
 -- Runs
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(nullif(u.payload, ''), E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS new_payload, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::boolean[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[]) AS u(id, version, document_text, later, payload, canonical, fence, kept, runs_by_due_partition, runs_by_due_sort, runs_by_lease_expiry_partition, runs_by_lease_expiry_sort, runs_waiting_for_completion_partition, runs_waiting_for_completion_sort, runs_by_retention_partition, runs_by_retention_sort)
 ),
 g1_found AS MATERIALIZED (
@@ -19,8 +19,8 @@ g1 AS (
     task = v.task, queue = v.queue, status = v.status, priority = v.priority,
     created_at = v.created_at, updated_at = v.updated_at, due_at = v.due_at, lease_expires_at = v.lease_expires_at,
     idempotency_key = v.idempotency_key, singleton_key = v.singleton_key, concurrency_key = v.concurrency_key,
-    source_type = v.source_type, source_run_id = v.source_run_id, schedule_id = v.schedule_id, runs_by_due_partition = nullif(u.runs_by_due_partition, ''), runs_by_due_sort = replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_lease_expiry_partition = nullif(u.runs_by_lease_expiry_partition, ''), runs_by_lease_expiry_sort = replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_waiting_for_completion_partition = nullif(u.runs_waiting_for_completion_partition, ''), runs_waiting_for_completion_sort = replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_retention_partition = nullif(u.runs_by_retention_partition, ''), runs_by_retention_sort = replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
-  FROM clock, g1_found u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value' END) AS v(
+    source_type = v.source_type, source_run_id = v.source_run_id, schedule_id = v.schedule_id, runs_by_due_partition = nullif(u.runs_by_due_partition, ''), runs_by_due_sort = replace(replace(nullif(u.runs_by_due_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_lease_expiry_partition = nullif(u.runs_by_lease_expiry_partition, ''), runs_by_lease_expiry_sort = replace(replace(nullif(u.runs_by_lease_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_waiting_for_completion_partition = nullif(u.runs_waiting_for_completion_partition, ''), runs_waiting_for_completion_sort = replace(replace(nullif(u.runs_waiting_for_completion_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END), runs_by_retention_partition = nullif(u.runs_by_retention_partition, ''), runs_by_retention_sort = replace(replace(nullif(u.runs_by_retention_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  FROM clock, g1_found u LEFT JOIN LATERAL jsonb_to_record(CASE WHEN u.canonical THEN u.document -> 'value'::text END) AS v(
   task text, queue text, status text, priority smallint, created_at timestamptz, updated_at timestamptz, due_at timestamptz,
   lease_expires_at timestamptz, idempotency_key text, singleton_key text, concurrency_key text,
   source_type text, source_run_id text, schedule_id text) ON true
@@ -29,14 +29,14 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- RunEvents
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::text[], $11::text[]) AS u(id, version, document_text, later, run_id, native, fence, run_events_by_sequence_partition, run_events_by_sequence_sort)
 ),
 g1_found AS MATERIALIZED (
@@ -48,22 +48,22 @@ g1_found AS MATERIALIZED (
 g1 AS (
   UPDATE "runlane"."runlane_record_run_events" r
   SET record_version = u.version, record_document = u.document, payload_from_run = false, sequence_index_native = u.native,
-    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type', occurred_at = (v.event ->> 'at')::timestamptz, run_events_by_sequence_partition = nullif(u.run_events_by_sequence_partition, ''), run_events_by_sequence_sort = replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+    run_id = nullif(u.run_id, ''), sequence = v.sequence, event_type = v.event ->> 'type'::text, occurred_at = (v.event ->> 'at'::text)::timestamptz, run_events_by_sequence_partition = nullif(u.run_events_by_sequence_partition, ''), run_events_by_sequence_sort = replace(replace(nullif(u.run_events_by_sequence_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
   FROM clock, g1_found u LEFT JOIN LATERAL
-    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value' END) AS v(sequence bigint, event jsonb) ON true
+    jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value'::text END) AS v(sequence bigint, event jsonb) ON true
   WHERE r.ctid = u.place AND true
   RETURNING 1
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- RunEventIdOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[]) AS u(id, version, document_text, later, fence)
 ),
 g1_found AS MATERIALIZED (
@@ -81,14 +81,14 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- RunCompletionWaitPresence
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[]) AS u(id, version, document_text, later, fence)
 ),
 g1_found AS MATERIALIZED (
@@ -106,14 +106,14 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- IdempotencyOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[]) AS u(id, version, document_text, later, fence, idempotency_owners_by_expiry_partition, idempotency_owners_by_expiry_sort)
 ),
 g1_found AS MATERIALIZED (
@@ -124,21 +124,21 @@ g1_found AS MATERIALIZED (
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_idempotency_owners" r
-  SET record_version = u.version, record_document = u.document, idempotency_owners_by_expiry_partition = nullif(u.idempotency_owners_by_expiry_partition, ''), idempotency_owners_by_expiry_sort = replace(replace(nullif(u.idempotency_owners_by_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  SET record_version = u.version, record_document = u.document, idempotency_owners_by_expiry_partition = nullif(u.idempotency_owners_by_expiry_partition, ''), idempotency_owners_by_expiry_sort = replace(replace(nullif(u.idempotency_owners_by_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
   FROM g1_found u, clock
   WHERE r.ctid = u.place AND true
   RETURNING 1
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- SingletonOwners
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[]) AS u(id, version, document_text, later, fence)
 ),
 g1_found AS MATERIALIZED (
@@ -156,14 +156,14 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- QueueSlots
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[]) AS u(id, version, document_text, later, fence, queue_slots_by_expiry_partition, queue_slots_by_expiry_sort)
 ),
 g1_found AS MATERIALIZED (
@@ -174,21 +174,21 @@ g1_found AS MATERIALIZED (
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_queue_slots" r
-  SET record_version = u.version, record_document = u.document, queue_slots_by_expiry_partition = nullif(u.queue_slots_by_expiry_partition, ''), queue_slots_by_expiry_sort = replace(replace(nullif(u.queue_slots_by_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  SET record_version = u.version, record_document = u.document, queue_slots_by_expiry_partition = nullif(u.queue_slots_by_expiry_partition, ''), queue_slots_by_expiry_sort = replace(replace(nullif(u.queue_slots_by_expiry_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
   FROM g1_found u, clock
   WHERE r.ctid = u.place AND true
   RETURNING 1
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ScheduleOccurrences
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[]) AS u(id, version, document_text, later, fence, schedule_occurrences_by_fire_time_partition, schedule_occurrences_by_fire_time_sort)
 ),
 g1_found AS MATERIALIZED (
@@ -199,21 +199,21 @@ g1_found AS MATERIALIZED (
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_schedule_occurrences" r
-  SET record_version = u.version, record_document = u.document, schedule_occurrences_by_fire_time_partition = nullif(u.schedule_occurrences_by_fire_time_partition, ''), schedule_occurrences_by_fire_time_sort = replace(replace(nullif(u.schedule_occurrences_by_fire_time_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  SET record_version = u.version, record_document = u.document, schedule_occurrences_by_fire_time_partition = nullif(u.schedule_occurrences_by_fire_time_partition, ''), schedule_occurrences_by_fire_time_sort = replace(replace(nullif(u.schedule_occurrences_by_fire_time_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
   FROM g1_found u, clock
   WHERE r.ctid = u.place AND true
   RETURNING 1
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ScheduleCursors
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[]) AS u(id, version, document_text, later, fence)
 ),
 g1_found AS MATERIALIZED (
@@ -231,14 +231,14 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ObservationHeads
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[]) AS u(id, version, document_text, later, fence)
 ),
 g1_found AS MATERIALIZED (
@@ -256,14 +256,14 @@ g1 AS (
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 
 -- ObservationRecords
 WITH clock AS MATERIALIZED (
-  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
+  SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
 g1_rows AS MATERIALIZED (
-  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
+  SELECT u.*, replace(replace(u.document_text, E'\x01', clock.text), E'\x02', CASE WHEN u.later = 0 THEN clock.text ELSE to_char((clock.at + u.later::float8 * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END)::jsonb AS document
   FROM clock, unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[]) AS u(id, version, document_text, later, fence, observations_by_position_partition, observations_by_position_sort)
 ),
 g1_found AS MATERIALIZED (
@@ -274,12 +274,12 @@ g1_found AS MATERIALIZED (
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_observation_records" r
-  SET record_version = u.version, record_document = u.document, observations_by_position_partition = nullif(u.observations_by_position_partition, ''), observations_by_position_sort = replace(replace(nullif(u.observations_by_position_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later * interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
+  SET record_version = u.version, record_document = u.document, observations_by_position_partition = nullif(u.observations_by_position_partition, ''), observations_by_position_sort = replace(replace(nullif(u.observations_by_position_sort, ''), E'\x01', clock.key), E'\x02', CASE WHEN u.later = 0 THEN clock.key ELSE ('@' || lpad(to_hex((extract(epoch from (clock.at + u.later::float8 * interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) END)
   FROM g1_found u, clock
   WHERE r.ctid = u.place AND true
   RETURNING 1
 )
 SELECT clock.at,
   "runlane"."runlane_assert_record_write"(clock.at < $1::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = cardinality($3::text[]), 'g1') FROM clock
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM g1) = pg_catalog.cardinality($3::text[]), 'g1') FROM clock
 

@@ -15,7 +15,7 @@ SELECT set_config('lock_timeout', $1, true),
 WITH wanted AS MATERIALIZED (
   SELECT hash, bool_or(exclusive) AS exclusive, min(place) AS place
   FROM (
-    SELECT hashtextextended(u.text, 0) AS hash, u.exclusive, u.place
+    SELECT pg_catalog.hashtextextended(u.text, 0) AS hash, u.exclusive, u.place
     FROM unnest($1::text[], $2::boolean[]) WITH ORDINALITY AS u(text, exclusive, place)
   ) hashed
   GROUP BY hash
@@ -24,13 +24,13 @@ WITH wanted AS MATERIALIZED (
   SELECT place, CASE WHEN exclusive THEN pg_try_advisory_xact_lock(hash) ELSE pg_try_advisory_xact_lock_shared(hash) END AS taken
   FROM wanted
 )
-SELECT "runlane"."runlane_assert_record_write"(bool_and(taken), 'busy ' || coalesce(min(place) FILTER (WHERE NOT taken), 0)) FROM tried
+SELECT "runlane"."runlane_assert_record_write"(bool_and(taken), 'busy ' || coalesce(min(place) FILTER (WHERE NOT taken), 0)::text) FROM tried
 
 -- wait for locks
 WITH wanted AS MATERIALIZED (
   SELECT hash, bool_or(exclusive) AS exclusive
   FROM (
-    SELECT hashtextextended(u.text, 0) AS hash, u.exclusive
+    SELECT pg_catalog.hashtextextended(u.text, 0) AS hash, u.exclusive
     FROM unnest($1::text[], $2::boolean[]) AS u(text, exclusive)
   ) hashed
   GROUP BY hash
@@ -42,13 +42,13 @@ WITH wanted AS MATERIALIZED (
 SELECT count(*) FROM taken
 
 -- draw versions
-SELECT array_agg(nextval('"runlane"."runlane_record_versions"')), clock_timestamp() FROM generate_series(1, $1::int)
+SELECT pg_catalog.array_agg(pg_catalog.nextval(E'"runlane"."runlane_record_versions"')), clock_timestamp() FROM generate_series(1, $1::int)
 
 -- clock
 SELECT clock_timestamp()
 
 -- notify
-SELECT count(pg_notify($1, u.topic)) FROM unnest($2::text[]) AS u(topic)
+SELECT count(pg_notify($1, u.topic)) FROM pg_catalog.unnest($2::text[]) AS u(topic)
 
 -- append
 WITH clock AS MATERIALIZED (
@@ -59,8 +59,8 @@ head AS MATERIALIZED (
     CASE WHEN r.record_id IS NULL THEN 0
          WHEN jsonb_typeof(r.record_document #> ARRAY['value', 'position']) = 'number'
            AND r.record_document #>> ARRAY['value', 'position'] ~ '^(0|[1-9][0-9]{0,18})$'
-           AND (r.record_document #>> ARRAY['value', 'position'])::numeric <= 9223372036854775807 - s.items
-           AND r.record_document::text = jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', jsonb_build_object(
+           AND (r.record_document #>> ARRAY['value', 'position'])::numeric <= (9223372036854775807 - s.items)::numeric
+           AND r.record_document::text = pg_catalog.jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', pg_catalog.jsonb_build_object(
              'environment', s.environment, 'stream', s.stream, 'position', r.record_document #> ARRAY['value', 'position']))::text
          THEN (r.record_document #>> ARRAY['value', 'position'])::bigint END AS last
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) WITH ORDINALITY
@@ -75,13 +75,13 @@ item AS MATERIALIZED (
   JOIN head h ON h.number = i.number AND h.last IS NOT NULL
 ),
 locked AS MATERIALIZED (
-  SELECT pg_try_advisory_xact_lock(hashtextextended($11::text || i.head_partition || i.head_id || i.position_key || $12::text, 0)) AS taken
+  SELECT pg_try_advisory_xact_lock(pg_catalog.hashtextextended($11::text || i.head_partition || i.head_id || i.position_key || $12::text, 0)) AS taken
   FROM item i
 ),
 inserted AS (
   INSERT INTO "runlane"."runlane_record_observation_records" (partition_key, record_id, record_version, record_document, observations_by_position_partition, observations_by_position_sort)
   SELECT i.head_partition, i.head_id || i.position_key, i.version,
-    jsonb_build_object('codec', 'observation', 'v', 1, 'value', jsonb_build_object(
+    pg_catalog.jsonb_build_object('codec', 'observation', 'v', 1, 'value', pg_catalog.jsonb_build_object(
       'environment', i.environment, 'stream', i.stream, 'position', i.position, 'at', clock.text, 'data', i.data::jsonb)),
     i.head_partition || i.head_id, i.position_key
   FROM item i, clock
@@ -90,7 +90,7 @@ inserted AS (
   RETURNING 1
 ),
 target AS MATERIALIZED (
-  SELECT h.*, jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', jsonb_build_object(
+  SELECT h.*, pg_catalog.jsonb_build_object('codec', 'observation_head', 'v', 1, 'value', pg_catalog.jsonb_build_object(
     'environment', h.environment, 'stream', h.stream, 'position', h.last + h.items)) AS document
   FROM head h
   WHERE h.last IS NOT NULL
@@ -109,10 +109,10 @@ begun AS (
 )
 SELECT clock.at, h.last + 1 AS first,
   "runlane"."runlane_assert_record_write"(clock.at < $13::text::timestamptz, 'deadline'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM head u WHERE u.last IS NULL) = 0, 'head ' || (SELECT min(u.number) FROM head u WHERE u.last IS NULL)),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM head u WHERE u.last IS NULL) = 0, 'head ' || (SELECT min(u.number)::text FROM head u WHERE u.last IS NULL)),
   "runlane"."runlane_assert_record_write"((SELECT bool_and(l.taken) FROM locked l), 'busy'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM inserted) = cardinality($7::bigint[]), 'items'),
-  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM moved) + (SELECT count(*) FROM begun) = cardinality($1::text[]), 'heads')
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM inserted) = pg_catalog.cardinality($7::bigint[]), 'items'),
+  "runlane"."runlane_assert_record_write"((SELECT count(*) FROM moved) + (SELECT count(*) FROM begun) = pg_catalog.cardinality($1::text[]), 'heads')
 FROM head h, clock
 ORDER BY h.number
 

@@ -3,7 +3,7 @@ WITH page AS MATERIALIZED (
   SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
   FROM "runlane"."runlane_record_run_events" r
   WHERE r.environment_key = $1 AND r.run_id = $2 AND r.sequence_index_native AND r.occurred_at IS NOT NULL
-    AND (cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
+    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
     AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
     AND (r.occurred_at, r.record_id) > ($6::text::timestamptz, $7::text)
   ORDER BY r.occurred_at ASC, r.record_id ASC
@@ -19,7 +19,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
     CASE WHEN NOT e.payload_from_run THEN e.record_document
-         ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
+         ELSE pg_catalog.jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM "runlane"."runlane_record_run_events" e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
   LIMIT 1
@@ -31,7 +31,7 @@ WITH page AS MATERIALIZED (
   SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
   FROM "runlane"."runlane_record_run_events" r
   WHERE r.environment_key = $1 AND r.run_id = $2 AND r.sequence_index_native AND r.occurred_at IS NOT NULL
-    AND (cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
+    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
     AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
     AND (r.occurred_at, r.record_id) < ($6::text::timestamptz, $7::text)
   ORDER BY r.occurred_at DESC, r.record_id DESC
@@ -47,7 +47,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
     CASE WHEN NOT e.payload_from_run THEN e.record_document
-         ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
+         ELSE pg_catalog.jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM "runlane"."runlane_record_run_events" e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
   LIMIT 1
@@ -59,7 +59,7 @@ WITH page AS MATERIALIZED (
   SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
   FROM "runlane"."runlane_record_run_events" r
   WHERE r.environment_key = $1 AND r.run_id = $2 AND r.sequence_index_native AND r.sequence IS NOT NULL
-    AND (cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
+    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
     AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
     AND (r.sequence, r.record_id) > ($6::text::bigint, $7::text)
   ORDER BY r.sequence ASC, r.record_id ASC
@@ -75,7 +75,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
     CASE WHEN NOT e.payload_from_run THEN e.record_document
-         ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
+         ELSE pg_catalog.jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM "runlane"."runlane_record_run_events" e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
   LIMIT 1
@@ -87,7 +87,7 @@ WITH page AS MATERIALIZED (
   SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
   FROM "runlane"."runlane_record_run_events" r
   WHERE r.environment_key = $1 AND r.run_id = $2 AND r.sequence_index_native AND r.sequence IS NOT NULL
-    AND (cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
+    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
     AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
     AND (r.sequence, r.record_id) < ($6::text::bigint, $7::text)
   ORDER BY r.sequence DESC, r.record_id DESC
@@ -103,7 +103,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
     CASE WHEN NOT e.payload_from_run THEN e.record_document
-         ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
+         ELSE pg_catalog.jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM "runlane"."runlane_record_run_events" e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
   LIMIT 1
@@ -115,7 +115,7 @@ WITH page AS MATERIALIZED (
   SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
   FROM "runlane"."runlane_record_run_events" r
   WHERE r.environment_key = $1 AND $2::text = '' AND r.occurred_at IS NOT NULL
-    AND (cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
+    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
     AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
     AND (r.occurred_at, r.record_id) > ($6::text::timestamptz, $7::text)
   ORDER BY r.occurred_at ASC, r.record_id ASC
@@ -131,7 +131,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
     CASE WHEN NOT e.payload_from_run THEN e.record_document
-         ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
+         ELSE pg_catalog.jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM "runlane"."runlane_record_run_events" e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
   LIMIT 1
@@ -143,7 +143,7 @@ WITH page AS MATERIALIZED (
   SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
   FROM "runlane"."runlane_record_run_events" r
   WHERE r.environment_key = $1 AND $2::text = '' AND r.occurred_at IS NOT NULL
-    AND (cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
+    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
     AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
     AND (r.occurred_at, r.record_id) < ($6::text::timestamptz, $7::text)
   ORDER BY r.occurred_at DESC, r.record_id DESC
@@ -159,7 +159,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT e.record_version AS version,
     CASE WHEN NOT e.payload_from_run THEN e.record_document
-         ELSE jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
+         ELSE pg_catalog.jsonb_set(e.record_document, ARRAY['value', 'event', 'payload'], parent.record_payload) END AS document
   FROM "runlane"."runlane_record_run_events" e
   WHERE parent.visible AND e.environment_key = $1 AND e.record_id = page.record_id
   LIMIT 1

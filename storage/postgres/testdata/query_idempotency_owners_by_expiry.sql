@@ -5,8 +5,8 @@ FROM clock LEFT JOIN LATERAL (
   SELECT r.partition_key AS partition, r.record_id AS id, r.record_version AS version, r.record_document AS document, r.idempotency_owners_by_expiry_sort AS sort
   FROM "runlane"."runlane_record_idempotency_owners" r
   WHERE r.idempotency_owners_by_expiry_partition = $1 AND r.partition_key = $2
-    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.idempotency_owners_by_expiry_sort, r.record_id) > ($5::text, $6::text)
   ORDER BY r.idempotency_owners_by_expiry_sort ASC, r.record_id ASC
   LIMIT $7
@@ -20,8 +20,8 @@ FROM clock LEFT JOIN LATERAL (
   SELECT r.partition_key AS partition, r.record_id AS id, r.record_version AS version, r.record_document AS document, r.idempotency_owners_by_expiry_sort AS sort
   FROM "runlane"."runlane_record_idempotency_owners" r
   WHERE r.idempotency_owners_by_expiry_partition = $1 AND r.partition_key = $2
-    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.idempotency_owners_by_expiry_sort, r.record_id) < ($5::text, $6::text)
   ORDER BY r.idempotency_owners_by_expiry_sort DESC, r.record_id DESC
   LIMIT $7
@@ -34,15 +34,15 @@ picked AS MATERIALIZED (
   SELECT r.partition_key AS partition, r.record_id AS id, r.record_version AS version, r.record_document AS document, r.idempotency_owners_by_expiry_sort AS sort
   FROM "runlane"."runlane_record_idempotency_owners" r
   WHERE r.idempotency_owners_by_expiry_partition = $1 AND r.partition_key = $2
-    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.idempotency_owners_by_expiry_sort, r.record_id) > ($5::text, $6::text)
   ORDER BY r.idempotency_owners_by_expiry_sort ASC, r.record_id ASC
   LIMIT $7
   FOR UPDATE OF r SKIP LOCKED
 ),
 tried AS MATERIALIZED (
-  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
+  SELECT p.*, pg_try_advisory_xact_lock(pg_catalog.hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)
@@ -56,15 +56,15 @@ picked AS MATERIALIZED (
   SELECT r.partition_key AS partition, r.record_id AS id, r.record_version AS version, r.record_document AS document, r.idempotency_owners_by_expiry_sort AS sort
   FROM "runlane"."runlane_record_idempotency_owners" r
   WHERE r.idempotency_owners_by_expiry_partition = $1 AND r.partition_key = $2
-    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.idempotency_owners_by_expiry_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.idempotency_owners_by_expiry_sort, r.record_id) < ($5::text, $6::text)
   ORDER BY r.idempotency_owners_by_expiry_sort DESC, r.record_id DESC
   LIMIT $7
   FOR UPDATE OF r SKIP LOCKED
 ),
 tried AS MATERIALIZED (
-  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
+  SELECT p.*, pg_try_advisory_xact_lock(pg_catalog.hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)

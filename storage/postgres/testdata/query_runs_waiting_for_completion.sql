@@ -3,11 +3,11 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at)
 SELECT clock.at, page.partition, page.id, page.version, page.document, page.sort
 FROM clock LEFT JOIN LATERAL (
   SELECT r.environment_key AS partition, r.run_id AS id, r.record_version AS version, CASE WHEN r.record_payload IS NULL THEN r.record_document
-     ELSE jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
+     ELSE pg_catalog.jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
   FROM "runlane"."runlane_runs" r
   WHERE r.runs_waiting_for_completion_partition = $1 AND r.environment_key = $2
-    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.runs_waiting_for_completion_sort, r.run_id) > ($5::text, $6::text)
   ORDER BY r.runs_waiting_for_completion_sort ASC, r.run_id ASC
   LIMIT $7
@@ -19,11 +19,11 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at)
 SELECT clock.at, page.partition, page.id, page.version, page.document, page.sort
 FROM clock LEFT JOIN LATERAL (
   SELECT r.environment_key AS partition, r.run_id AS id, r.record_version AS version, CASE WHEN r.record_payload IS NULL THEN r.record_document
-     ELSE jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
+     ELSE pg_catalog.jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
   FROM "runlane"."runlane_runs" r
   WHERE r.runs_waiting_for_completion_partition = $1 AND r.environment_key = $2
-    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.runs_waiting_for_completion_sort, r.run_id) < ($5::text, $6::text)
   ORDER BY r.runs_waiting_for_completion_sort DESC, r.run_id DESC
   LIMIT $7
@@ -34,18 +34,18 @@ ORDER BY page.sort DESC, page.id DESC
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
 picked AS MATERIALIZED (
   SELECT r.environment_key AS partition, r.run_id AS id, r.record_version AS version, CASE WHEN r.record_payload IS NULL THEN r.record_document
-     ELSE jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
+     ELSE pg_catalog.jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
   FROM "runlane"."runlane_runs" r
   WHERE r.runs_waiting_for_completion_partition = $1 AND r.environment_key = $2
-    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.runs_waiting_for_completion_sort, r.run_id) > ($5::text, $6::text)
   ORDER BY r.runs_waiting_for_completion_sort ASC, r.run_id ASC
   LIMIT $7
   FOR UPDATE OF r SKIP LOCKED
 ),
 tried AS MATERIALIZED (
-  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
+  SELECT p.*, pg_try_advisory_xact_lock(pg_catalog.hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)
@@ -57,18 +57,18 @@ ORDER BY t.sort ASC, t.id ASC
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
 picked AS MATERIALIZED (
   SELECT r.environment_key AS partition, r.run_id AS id, r.record_version AS version, CASE WHEN r.record_payload IS NULL THEN r.record_document
-     ELSE jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
+     ELSE pg_catalog.jsonb_set(r.record_document, ARRAY['value', 'payload'], r.record_payload) END AS document, r.runs_waiting_for_completion_sort AS sort
   FROM "runlane"."runlane_runs" r
   WHERE r.runs_waiting_for_completion_partition = $1 AND r.environment_key = $2
-    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
-    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort >= (SELECT coalesce($3::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
+    AND r.runs_waiting_for_completion_sort < (SELECT coalesce($4::text, ('@' || lpad(to_hex((extract(epoch from (clock.at + interval '1 microsecond')) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0'))) FROM clock)
     AND (r.runs_waiting_for_completion_sort, r.run_id) < ($5::text, $6::text)
   ORDER BY r.runs_waiting_for_completion_sort DESC, r.run_id DESC
   LIMIT $7
   FOR UPDATE OF r SKIP LOCKED
 ),
 tried AS MATERIALIZED (
-  SELECT p.*, pg_try_advisory_xact_lock(hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
+  SELECT p.*, pg_try_advisory_xact_lock(pg_catalog.hashtextextended($8::text || p.partition || p.id || $9::text, 0)) AS mine
   FROM picked p
 ),
 done AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS at FROM tried)
