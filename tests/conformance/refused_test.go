@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,7 @@ import (
 // stores, or cannot write at all. It says so, at once, and nothing is written.
 func TestRefusedSessions(t *testing.T) {
 	text := []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
-	every := append(text, pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec)
+	every := slices.Concat(text, []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec})
 	for _, c := range []struct {
 		name, setting, value string
 		modes                []pgx.QueryExecMode
