@@ -199,6 +199,33 @@ func TestTransactionsAreProbed(t *testing.T) {
 	require.Equal(t, before, probes())
 }
 
+// TestCommitDeadline: a commit that reaches the server after its deadline does nothing,
+// and one that does before it is the same statement.
+func TestCommitDeadline(t *testing.T) {
+	l := newLab(t, postgres.Config{})
+	l.transact(creates(plain(slot("a"))))
+	all := l.tap.take()
+	commit := all[slices.IndexFunc(all, func(s sent) bool { return s.kind() == "commit" })]
+	l.exec("DELETE FROM runlane.runlane_record_queue_slots")
+	stored := "SELECT count(*) FROM runlane.runlane_record_queue_slots"
+	for _, c := range []struct {
+		after time.Duration
+		rows  int
+	}{{-time.Microsecond, 0}, {time.Minute, 1}} {
+		args := slices.Clone(commit.args)
+		args[0] = scalar[time.Time](l, "SELECT clock_timestamp()").Add(c.after).UTC().Format(storage.TimeFormat)
+		_, err := l.side.Exec(t.Context(), commit.sql, args...)
+		if c.rows == 0 {
+			var refused *pgconn.PgError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, "40001 deadline", refused.Code+" "+refused.Detail)
+		} else {
+			require.NoError(t, err)
+		}
+		require.Equal(t, c.rows, scalar[int](l, stored), c.after)
+	}
+}
+
 // TestNestedTransaction runs a transaction inside the callback of another under a
 // context that does not tell: it ends as a bounded conflict.
 func TestNestedTransaction(t *testing.T) {
