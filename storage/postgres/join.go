@@ -32,6 +32,10 @@ func (d *Driver) Join(ctx context.Context, tx pgx.Tx) (storage.Transactor, error
 
 // JoinSQL is [Driver.Join] for a transaction of database/sql, begun on conn, which
 // must come from package stdlib of pgx.
+//
+// While Transact runs, conn is lent to the driver, as [sql.Conn.Raw] lends it: a
+// callback that uses conn or its transaction waits for itself, and so does one that is
+// left by [runtime.Goexit], which is what FailNow of package testing does.
 func (d *Driver) JoinSQL(ctx context.Context, conn *sql.Conn) (storage.Transactor, error) {
 	j := &joined{driver: d, use: func(fn func(*pgx.Conn) error) error { return lend(conn, fn) }}
 	return j, j.check(ctx)
