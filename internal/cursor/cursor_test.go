@@ -16,8 +16,17 @@ import (
 )
 
 var positions = []Position{
-	{}, {At: -1, ID: "a"}, {At: math.MaxInt64, ID: "018f0000-0000-7000-8000-000000000000"},
-	{At: math.MinInt64, ID: strings.Repeat("ü", 512)}, {At: 1_700_000_000_123_456, ID: "$x!\n\x00"},
+	{}, {At: 1, ID: "a"}, {At: math.MaxInt64, ID: "018f0000-0000-7000-8000-000000000000"},
+	{ID: strings.Repeat("ü", 512)}, {At: 1_700_000_000_123_456, ID: "$x!\n"},
+}
+
+// TestImpossiblePositions: a cursor with a right checksum may still be of no page.
+func TestImpossiblePositions(t *testing.T) {
+	s := Runs(storage.RunFilter{Environment: "e"})
+	for _, p := range []Position{{At: -1, ID: "a"}, {At: math.MinInt64, ID: "a"}, {At: 1, ID: "a\x00"}, {At: 1, ID: "\xff"}} {
+		_, err := s.Decode(s.Encode(p))
+		refused(t, err)
+	}
 }
 
 func TestRoundTrip(t *testing.T) {
