@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -283,4 +284,18 @@ func TestLocksOfTwoSchemas(t *testing.T) {
 		require.Equal(t, 1, commit.Attempts)
 		return nil
 	})
+}
+
+// TestHeldLocksAreGivenBack: what a transaction counted as held counts no longer when
+// it is over, however it ends.
+func TestHeldLocksAreGivenBack(t *testing.T) {
+	l := newLab(t, postgres.Config{MaxHeldLocks: 8, AcquireTimeout: 5 * time.Second})
+	undone := func(context.Context, storage.Tx) error { return errUndo }
+	for i := range 12 {
+		three := creates(plain(slot(fmt.Sprint(i, "a"))), plain(slot(fmt.Sprint(i, "b"))), plain(slot(fmt.Sprint(i, "c"))))
+		_, err := l.d.Transact(t.Context(), "undone", steps(three, now, undone))
+		require.ErrorIs(t, err, errUndo)
+		_, err = l.d.Transact(t.Context(), "done", three)
+		require.NoError(t, err, i)
+	}
 }

@@ -227,7 +227,7 @@ func eventually(ctx context.Context, what string, ok func() (bool, error)) error
 // gone waits until a backend has ended.
 func (w *world) gone(backend uint32) error {
 	return eventually(w.ctx, fmt.Sprintf("backend %d ends", backend), func() (gone bool, err error) {
-		err = w.pool.QueryRow(w.ctx, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", backend).Scan(&gone)
+		err = w.pool.QueryRow(w.ctx, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1::bigint)", backend).Scan(&gone)
 		return gone, err
 	})
 }
