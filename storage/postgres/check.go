@@ -66,8 +66,6 @@ func (s *serverState) problem(schema string) error {
 	switch {
 	case strings.Contains(s.product, "CockroachDB"):
 		return configError("this is CockroachDB, which has no advisory locks and refuses several writes to one table in a statement", "use PostgreSQL")
-	case s.version < oldest:
-		return configError(fmt.Sprintf("the server is PostgreSQL %d", s.version/10000), fmt.Sprintf("use PostgreSQL %d or newer", OldestServer))
 	case s.encoding != "UTF8":
 		return configError("the database's encoding is "+s.encoding, "create the database with ENCODING 'UTF8'")
 	case s.isolation != "read committed":
@@ -88,6 +86,8 @@ func (s *serverState) problem(schema string) error {
 		return configError(fmt.Sprintf("the role %q may not use the sequence %s", s.role, sequenceName), mendGrants)
 	case !s.functionExecutable:
 		return configError(fmt.Sprintf("the role %q may not execute the function %s", s.role, functionName), mendGrants)
+	case s.version < oldest:
+		return configError(fmt.Sprintf("the server is PostgreSQL %d", s.version/10000), fmt.Sprintf("use PostgreSQL %d or newer", OldestServer))
 	}
 	return nil
 }
