@@ -4,12 +4,16 @@
 -- index: the primary key
 --
 -- Rows are looked up one by one by their whole key and then written where they were
--- found: a join may scan a whole environment until there are statistics.
+-- found: a join may scan a whole environment until there are statistics. What is not
+-- found has no place, and is missed in the count.
+{group}_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($2::text[], $3::bigint[]{arrays}) AS u(id, fence{names})
+),
 {group}_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($2::text[], $3::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
-    SELECT r.ctid AS place FROM {table} r WHERE r.{partition} = $1 AND r.{id} = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  SELECT u.*, found.place
+  FROM {group}_rows u LEFT JOIN LATERAL (
+    SELECT r.ctid AS place FROM {table} r WHERE r.{partition} = {environment} AND r.{id} = u.id AND r.record_version = u.fence LIMIT 1
+  ) found ON true
 ),
 {group} AS (
   DELETE FROM {table} r

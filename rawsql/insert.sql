@@ -8,7 +8,7 @@
 ),
 {group} AS (
   INSERT INTO {table} ({partition}, {id}, record_version, record_document{columns})
-  SELECT $1, u.id, u.version, u.document{values}
+  SELECT {environment}, u.id, u.version, u.document{values}
   FROM {group}_rows u, clock
   WHERE {after}
   ON CONFLICT ({partition}, {id}) DO NOTHING

@@ -11,7 +11,7 @@
 {group} AS (
   INSERT INTO {table} (environment_key, record_id, record_version, record_document, payload_from_run, sequence_index_native,
     run_id, sequence, event_type, occurred_at{columns})
-  SELECT $1, u.id, u.version, u.document, u.shared, u.native,
+  SELECT {environment}, u.id, u.version, u.document, u.shared, u.native,
     nullif(u.run_id, ''), v.sequence, v.event ->> 'type'::text, (v.event ->> 'at'::text)::timestamptz{values}
   FROM clock, {group}_rows u LEFT JOIN LATERAL
     jsonb_to_record(CASE WHEN u.run_id <> '' THEN u.document -> 'value'::text END) AS v(sequence bigint, event jsonb) ON true

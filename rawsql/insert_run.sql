@@ -13,7 +13,7 @@
   INSERT INTO {table} (environment_key, run_id, record_version, record_document, record_payload,
     task, queue, status, priority, created_at, updated_at, due_at, lease_expires_at,
     idempotency_key, singleton_key, concurrency_key, source_type, source_run_id, schedule_id{columns})
-  SELECT $1, u.id, u.version, u.document, u.new_payload,
+  SELECT {environment}, u.id, u.version, u.document, u.new_payload,
     v.task, v.queue, v.status, v.priority, v.created_at, v.updated_at, v.due_at, v.lease_expires_at,
     v.idempotency_key, v.singleton_key, v.concurrency_key, v.source_type, v.source_run_id, v.schedule_id{values}
   FROM clock, {group}_rows u LEFT JOIN LATERAL {operator_columns} ON true

@@ -7,16 +7,17 @@
 -- index: the primary key
 --
 -- Rows are looked up one by one by their whole key and then written where they were
--- found: a join may scan a whole environment until there are statistics.
+-- found: a join may scan a whole environment until there are statistics. What is not
+-- found has no place, and is missed in the count.
 {group}_rows AS MATERIALIZED (
   SELECT u.*, {filled_payload} AS new_payload, {filled} AS document
   FROM clock, unnest($2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::boolean[], $8::bigint[], $9::boolean[]{arrays}) AS u(id, version, document_text, later, payload, canonical, fence, kept{names})
 ),
 {group}_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM {group}_rows u CROSS JOIN LATERAL (
-    SELECT r.ctid AS place FROM {table} r WHERE r.environment_key = $1 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  FROM {group}_rows u LEFT JOIN LATERAL (
+    SELECT r.ctid AS place FROM {table} r WHERE r.environment_key = {environment} AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
+  ) found ON true
 ),
 {group} AS (
   UPDATE {table} r

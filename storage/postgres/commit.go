@@ -14,22 +14,19 @@ import (
 
 // Commit is txn.Session.Commit. Without an open transaction everything travels in
 // one pipeline before one Sync: an implicit transaction in which each statement
-// has a snapshot of its own, committed by the Sync, in one round trip.
+// has a snapshot of its own, committed by the Sync, in one round trip. A small commit
+// may share it with others, see sharedCommit.
 func (s *session) Commit(ctx context.Context, p *txn.Plan) (txn.Committed, error) {
-	c := commit{session: s, plan: p, first: make([]int64, len(p.Appends))}
-	for i := range p.Appends {
-		c.items += len(p.Appends[i].Items)
-	}
-	versions, deadline, low, err := s.versions(ctx, len(p.Mutations)+len(p.Appends)+c.items)
+	c, err := s.prepare(ctx, p)
 	if err != nil {
 		return txn.Committed{}, err
 	}
-	c.deadline = deadline
-	c.versions, versions = versions[:len(p.Mutations)], versions[len(p.Mutations):]
-	c.heads, c.records = versions[:len(p.Appends)], versions[len(p.Appends):]
-	c.groups = s.d.names.groupPlan(p, c.versions)
-	c.queue(low)
-	if err := c.send(ctx); err != nil {
+	if c.shareable() {
+		err = c.together(ctx)
+	} else {
+		err = c.alone(ctx)
+	}
+	if err != nil {
 		return txn.Committed{}, err
 	}
 	for i := range p.Mutations {
@@ -43,8 +40,26 @@ func (s *session) Commit(ctx context.Context, p *txn.Plan) (txn.Committed, error
 	return txn.Committed{Versions: c.versions, First: c.first, Time: c.at}, nil
 }
 
+// prepare makes everything about a commit that does not need its transaction.
+func (s *session) prepare(ctx context.Context, p *txn.Plan) (*commit, error) {
+	c := &commit{session: s, plan: p, first: make([]int64, len(p.Appends))}
+	for i := range p.Appends {
+		c.items += len(p.Appends[i].Items)
+	}
+	versions, deadline, low, err := s.versions(ctx, len(p.Mutations)+len(p.Appends)+c.items)
+	if err != nil {
+		return nil, err
+	}
+	c.deadline, c.low = deadline, low
+	c.versions, versions = versions[:len(p.Mutations)], versions[len(p.Mutations):]
+	c.heads, c.records = versions[:len(p.Appends)], versions[len(p.Appends):]
+	c.groups = s.d.names.groupPlan(p, c.versions)
+	return c, nil
+}
+
 // commit is one commit on its way.
 type commit struct {
+	pipeline
 	session  *session
 	plan     *txn.Plan
 	items    int               // how many the plan appends
@@ -52,16 +67,32 @@ type commit struct {
 	heads    []storage.Version // of the heads of the plan's streams
 	records  []storage.Version // of the items, stream after stream
 	deadline time.Time         // of the database: what arrives later must fail
+	low      bool              // versions are running low
 	groups   []*group
-	batch    pgx.Batch
 	at       time.Time
 	first    []int64 // positions of the first items
-	answered int     // statements whose result has been read
-	locks    int     // advisory locks that the batch takes
+	locks    int     // advisory locks that the pipeline takes
+	fate     fate    // what became of it on a trip with others
+}
+
+// pipeline is a batch of statements that knows how far the server came with it.
+type pipeline struct {
+	batch    pgx.Batch
+	answered int // statements whose result has been read
+}
+
+// alone commits in a transaction of the commit's own, or in the one that is open.
+func (c *commit) alone(ctx context.Context) error {
+	c.queue()
+	lost, err := c.send(ctx)
+	if lost != nil {
+		return lost.find(ctx, err)
+	}
+	return err
 }
 
 // queue queues the statements of the commit.
-func (c *commit) queue(drawVersions bool) {
+func (c *commit) queue() {
 	s := c.session
 	switch {
 	case s.open:
@@ -83,7 +114,7 @@ func (c *commit) queue(drawVersions bool) {
 	if len(c.plan.Topics) > 0 && (s.d.config.Wakes == WakeInTransaction || s.joined != nil && s.d.config.Wakes != WakeOff) {
 		c.batch.Queue(s.d.statements.notify, s.d.channel, c.plan.Topics)
 	}
-	if drawVersions {
+	if c.low {
 		s.d.draw(&c.batch, versionDraw)
 	}
 	if c.items > 0 {
@@ -100,9 +131,7 @@ func (c *commit) queue(drawVersions bool) {
 			return nil
 		})
 	}
-	for _, q := range c.batch.QueuedQueries {
-		c.count(q)
-	}
+	c.count()
 }
 
 // scanLeading reads the first columns of a row.
@@ -124,33 +153,36 @@ func (c *commit) deadlineText() string {
 // errRolledBack is COMMIT answered with ROLLBACK: the transaction had failed.
 var errRolledBack = errors.New("storage/postgres: COMMIT was answered with ROLLBACK")
 
-// count makes a queued statement count itself when its result has been read.
-func (c *commit) count(q *pgx.QueuedQuery) {
-	read := q.Fn
-	q.Fn = func(br pgx.BatchResults) error {
-		var err error
-		if read != nil {
-			err = read(br)
-		} else {
-			_, err = br.Exec()
+// count makes every queued statement count itself when its result has been read.
+func (p *pipeline) count() {
+	for _, q := range p.batch.QueuedQueries {
+		read := q.Fn
+		q.Fn = func(br pgx.BatchResults) error {
+			var err error
+			if read != nil {
+				err = read(br)
+			} else {
+				_, err = br.Exec()
+			}
+			if err == nil {
+				p.answered++
+			}
+			return err
 		}
-		if err == nil {
-			c.answered++
-		}
-		return err
 	}
 }
 
-// send sends the commit and finds out what became of it.
-func (c *commit) send(ctx context.Context) error {
+// send sends the commit. What dies after it was sent leaves a question, see outcome:
+// then lost is set.
+func (c *commit) send(ctx context.Context) (lost *outcome, err error) {
 	s := c.session
 	if err := s.reserve(ctx, c.locks); err != nil {
-		return err
+		return nil, err
 	}
 	defer s.free()
 	conn, err := s.connect(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = s.send(ctx, conn, &c.batch, s.joined != nil)
 	switch {
@@ -158,17 +190,15 @@ func (c *commit) send(ctx context.Context) error {
 		s.open = false
 		c.at = c.at.UTC()
 		s.d.coalesce(s, c.plan.Topics)
-		return nil
-	case s.joined != nil || c.failedBeforeCommit(err):
-		return c.refused(ctx, err)
+		return nil, nil
+	case s.joined != nil || c.failedBeforeCommit(err, s.open):
+		return nil, c.refused(ctx, err)
 	}
 	if len(c.versions)+len(c.records) == 0 {
-		return lostConnection(err) // nothing but hints, which may be sent twice
+		return nil, lostConnection(err) // nothing but hints, which may be sent twice
 	}
-	lost := outcome{commit: c, process: conn.PgConn().PID()}
-	s.open = false
-	s.free() // so that there is a connection to look with
-	return lost.find(ctx, err)
+	s.open = false // so that there is a connection to look with
+	return &outcome{commit: c, process: conn.PgConn().PID()}, err
 }
 
 // refused says in the words of the contract why nothing was committed.
@@ -190,7 +220,8 @@ func (c *commit) refused(ctx context.Context, err error) error {
 
 // failedBeforeCommit reports whether an error proves that nothing was committed:
 // it never left this process, or the server refused a statement before the commit.
-func (c *commit) failedBeforeCommit(err error) bool {
+// explicit says that the last statement is COMMIT itself.
+func (p *pipeline) failedBeforeCommit(err error, explicit bool) bool {
 	if notSent(err) || errors.Is(err, errRolledBack) {
 		return true
 	}
@@ -198,9 +229,9 @@ func (c *commit) failedBeforeCommit(err error) bool {
 	if !errors.As(err, &pg) {
 		return false
 	}
-	before := c.batch.Len()
-	if c.session.open {
-		before-- // the last statement is COMMIT itself
+	before := p.batch.Len()
+	if explicit {
+		before--
 	}
-	return pg.SeverityUnlocalized == "ERROR" || c.answered < before
+	return pg.SeverityUnlocalized == "ERROR" || p.answered < before
 }

@@ -55,6 +55,10 @@ type Config struct {
 	// for AcquireTimeout. Default: half of the table's capacity once Check has read
 	// it, 3,200 before.
 	MaxHeldLocks int
+	// SeparateCommits gives every commit a transaction of its own, and every point read
+	// a statement. Default: while others are under way, those that arrive wait and go
+	// together, see Driver.Transact.
+	SeparateCommits bool
 	// Wakes says how Tx.Wake sends its hints. Default: WakeInTransaction.
 	Wakes WakeMode
 	// ListenURL is the database as Driver.Listen connects to it. A pooler in
@@ -142,6 +146,7 @@ func New(pool *pgxpool.Pool, c Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{pool: pool, config: c, names: n, statements: newStatements(n), channel: channelName(c.Schema)}
+	d.block.drawing = make(chan struct{}, 1)
 	d.execMode = pool.Config().ConnConfig.DefaultQueryExecMode
 	if c.ListenURL != "" {
 		if d.listen, err = pgx.ParseConfig(c.ListenURL); err != nil {
@@ -151,6 +156,9 @@ func New(pool *pgxpool.Pool, c Config) (*Driver, error) {
 	d.closing, d.close = context.WithCancel(context.Background())
 	d.engine = txn.Engine{Store: d, MaxAttempts: c.MaxTransactionAttempts}.WithDefaults()
 	d.limits = storage.DefaultLimits()
+	if !c.SeparateCommits {
+		d.commits, d.reads = d.newCommits(), d.newReads()
+	}
 	d.budget = newBudget(cmp.Or(c.MaxHeldLocks, defaultBudget))
 	return d, nil
 }

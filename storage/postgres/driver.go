@@ -28,6 +28,8 @@ type Driver struct {
 	clock      clock
 	budget     *budget
 	hints      hints
+	commits    *batcher[*commit] // nil: each goes alone
+	reads      *batcher[*pointRead]
 
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
@@ -54,6 +56,14 @@ func (d *Driver) Transact(ctx context.Context, label string, fn func(context.Con
 	d.explain(ctx, nil, err)
 	return commit, err
 }
+
+// Stats says how commits and point reads have gone to the database since the driver
+// was made: those that may share a trip, see Config.SeparateCommits. A call counts once
+// for each trip.
+type Stats struct{ Commits, Reads Trips }
+
+// Stats returns the current Stats.
+func (d *Driver) Stats() Stats { return Stats{Commits: d.commits.stats(), Reads: d.reads.stats()} }
 
 // explain adds to an error what takes another question to know, asked on conn or,
 // if that is nil, on any connection.

@@ -252,10 +252,10 @@ func TestParameters(t *testing.T) {
 		}
 		groups := n.groupPlan(p, make([]storage.Version, len(p.Mutations)))
 		sql := newStatements(n).commit(groups)
-		if seen, ok := texts[shape(groups)]; ok && seen != sql {
+		if seen, ok := texts[shape("commit", groups)]; ok && seen != sql {
 			t.Fatalf("two texts of one shape:\n%s\n%s", seen, sql)
 		}
-		texts[shape(groups)] = sql
+		texts[shape("commit", groups)] = sql
 		used := map[int]bool{}
 		for _, p := range number.FindAllString(strings.ReplaceAll(sql, schema, ""), -1) {
 			i, err := strconv.Atoi(p[1:])
@@ -292,8 +292,8 @@ func TestShapesAreBounded(t *testing.T) {
 			}
 		}
 		sortGroups(groups)
-		require.False(t, seen[shape(groups)])
-		seen[shape(groups)] = true
+		require.False(t, seen[shape("commit", groups)])
+		seen[shape("commit", groups)] = true
 		first := s.commit(groups)
 		require.Equal(t, first, s.commit(groups))
 		require.LessOrEqual(t, len(s.shapes), maxShapes)

@@ -54,6 +54,9 @@ type group struct {
 	native    []bool               // events
 	shared    []bool               // inserted events
 	except    []string             // materialize: events that the commit writes itself
+
+	environments []string // shared: the partition of each row, in place of that of the group
+	members      []int32  // shared: whose each row is; nil for a group of one commit
 }
 
 // pair is the two columns of a named index; "" is no entry.
@@ -72,7 +75,14 @@ func (g *group) ids() []string {
 
 // args are the group's parameters, in the order that its SQL file names.
 func (g *group) args() []any {
-	args := []any{g.partition, g.ids()}
+	if g.members != nil {
+		return append(g.columns(g.environments), g.members)
+	}
+	return g.columns(g.partition)
+}
+
+func (g *group) columns(environment any) []any {
+	args := []any{environment, g.ids()}
 	switch g.kind {
 	case presentGroup, heldGroup, deleteGroup:
 		return append(args, g.fences)
@@ -143,13 +153,18 @@ func (b *grouping) group(kind groupKind, k storage.Key) *group {
 	id := groupID{kind, k.Collection, k.Partition}
 	g := b.groups[id]
 	if g == nil {
-		g = &group{groupID: id, pairs: make(map[storage.Index]*pair)}
-		for _, ix := range storage.IndexesOn(k.Collection) {
-			g.pairs[ix] = &pair{}
-		}
+		g = newGroup(id)
 		b.groups[id] = g
 	}
 	g.keys = append(g.keys, k)
+	return g
+}
+
+func newGroup(id groupID) *group {
+	g := &group{groupID: id, pairs: make(map[storage.Index]*pair)}
+	for _, ix := range storage.IndexesOn(id.collection) {
+		g.pairs[ix] = &pair{}
+	}
 	return g
 }
 
@@ -336,9 +351,9 @@ func (b *grouping) ordered() []*group {
 }
 
 // shape names the text of a statement: everything about its groups but the rows.
-func shape(groups []*group) string {
+func shape(statement string, groups []*group) string {
 	var s strings.Builder
-	s.WriteString("commit")
+	s.WriteString(statement)
 	for _, g := range groups {
 		s.WriteByte(' ')
 		s.WriteString(strconv.Itoa(int(g.kind)))

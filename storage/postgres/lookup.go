@@ -9,8 +9,16 @@ import (
 	"github.com/seed4391e180/runlane/storage"
 )
 
-// Lookup is txn.Session.Lookup: one statement, whatever the mix of collections.
+// Lookup is txn.Session.Lookup: one statement, whatever the mix of collections. Outside
+// of a transaction concurrent callers share it.
 func (s *session) Lookup(ctx context.Context, keys []storage.Key) ([]storage.Record, error) {
+	if s.d.reads == nil || s.open || s.joined != nil || len(keys) > memberReads {
+		return s.lookup(ctx, keys)
+	}
+	return s.lookupTogether(ctx, keys)
+}
+
+func (s *session) lookup(ctx context.Context, keys []storage.Key) ([]storage.Record, error) {
 	arms, args := lookupArms(keys)
 	recs := make([]storage.Record, 0, len(keys))
 	err := s.query(ctx, statement{text: s.d.statements.lookup(arms, wholeRecords), args: args}, scanRecords(&recs))

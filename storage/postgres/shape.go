@@ -35,7 +35,7 @@ func groupAt(groups []*group, code string) *group {
 
 // commit is the one statement of a commit with the given groups.
 func (s *statements) commit(groups []*group) string {
-	return s.shape(shape(groups), func() string {
+	return s.shape(shape("commit", groups), func() string {
 		w := &commitWriter{names: s.names}
 		return w.statement(groups)
 	})
@@ -108,13 +108,7 @@ func (w *commitWriter) closeChecks() {
 }
 
 func (w *commitWriter) group(label string, g *group) {
-	t := w.names.of(g.collection)
-	h := holes{
-		"group": label, "after": w.after, "assert": w.names.assert, "filled": filledDocument, "filled_payload": filledPayload,
-		"table": t.name, "partition": t.partition, "id": t.id,
-	}
-	text, own := w.fragment(g, h)
-	w.pairs(g, own, h)
+	text, h := w.text(label, g)
 	w.ctes = append(w.ctes, fill(renumber(text, w.offset), h))
 	switch {
 	case g.check():
@@ -128,6 +122,22 @@ func (w *commitWriter) group(label string, g *group) {
 		w.asserts = append(w.asserts, fmt.Sprintf("%s((SELECT count(*) FROM %s) = %s, '%s')", w.names.assert, label, wanted, label))
 	}
 	w.offset += len(g.args())
+}
+
+// text is the SQL file of a group, and what goes into its holes.
+func (w *commitWriter) text(label string, g *group) (string, holes) {
+	t := w.names.of(g.collection)
+	h := holes{
+		"group": label, "environment": fmt.Sprintf("$%d", w.offset+1), "after": w.after,
+		"assert": w.names.assert, "filled": filledDocument, "filled_payload": filledPayload,
+		"table": t.name, "partition": t.partition, "id": t.id,
+		"arrays": "", "names": "", "columns": "", "values": "", "assignments": "",
+	}
+	text, own := w.fragment(g, h)
+	if g.kind > deleteGroup {
+		w.pairs(g, own, h)
+	}
+	return text, h
 }
 
 // fragment is the SQL file of a group, and how many parameters it has before the

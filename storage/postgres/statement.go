@@ -86,6 +86,7 @@ type statements struct {
 
 	settings, settingsJoined, lockTry, lockWait, versions, clock, notify string
 	commitEnded, appended, append                                        string
+	sharedLockTry, sharedNotify                                          string
 
 	mu     sync.Mutex
 	shapes map[string]string
@@ -105,6 +106,7 @@ func newStatements(n *names) *statements {
 		settings: text("settings"), settingsJoined: text("settings_joined"), lockTry: text("lock_try"), lockWait: text("lock_wait"),
 		versions: text("versions"), clock: text("clock"), notify: text("notify"),
 		commitEnded: text("commit_ended"), appended: text("appended"), append: text("append"),
+		sharedLockTry: text("shared_lock_try"), sharedNotify: text("shared_notify"),
 	}
 }
 

@@ -17,8 +17,9 @@ const versionDraw = 1024
 
 // versionBlock holds drawn versions. They are opaque fences; nobody minds their order.
 type versionBlock struct {
-	mu    sync.Mutex
-	drawn []int64
+	drawing chan struct{} // holds a token while a session draws
+	mu      sync.Mutex    // guards drawn
+	drawn   []int64
 }
 
 // take takes n versions; ok is false if there are not enough. low asks the caller
@@ -36,6 +37,12 @@ func (b *versionBlock) take(n int) (versions []storage.Version, low, ok bool) {
 	}
 	b.drawn = b.drawn[:rest]
 	return versions, rest < versionDraw/2, true
+}
+
+func (b *versionBlock) has(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.drawn) >= n
 }
 
 func (b *versionBlock) add(versions []int64) {
@@ -70,19 +77,39 @@ func (s *session) versions(ctx context.Context, n int) (versions []storage.Versi
 				return versions, now.Add(s.d.config.CommitTimeout), low, nil
 			}
 		}
-		batch := &pgx.Batch{}
-		if s.joined != nil {
-			s.begin(batch)
-		}
-		s.d.draw(batch, max(versionDraw, n))
-		conn, err := s.connect(ctx)
-		if err != nil {
-			return nil, time.Time{}, false, err
-		}
-		err = classify(ctx, s.send(ctx, conn, batch, s.joined != nil), nil, nil)
-		s.free()
-		if err != nil {
+		if err := s.drawNow(ctx, n); err != nil {
 			return nil, time.Time{}, false, err
 		}
 	}
+}
+
+// drawNow asks the database for versions. One session without a connection does so at
+// a time; the others wait for what it gets, though not for ever. Whoever holds a
+// connection asks on that.
+func (s *session) drawNow(ctx context.Context, n int) error {
+	if s.conn == nil {
+		patience := time.NewTimer(s.d.config.AcquireTimeout)
+		defer patience.Stop()
+		select {
+		case s.d.block.drawing <- struct{}{}:
+			defer func() { <-s.d.block.drawing }()
+		case <-patience.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if _, known := s.d.clock.now(); known && s.d.block.has(n) {
+			return nil
+		}
+	}
+	batch := &pgx.Batch{}
+	if s.joined != nil {
+		s.begin(batch)
+	}
+	s.d.draw(batch, max(versionDraw, n))
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.free()
+	return classify(ctx, s.send(ctx, conn, batch, s.joined != nil), nil, nil)
 }

@@ -20,11 +20,14 @@ g1 AS (
   WHERE r.ctid = u.place AND true
   RETURNING 1
 ),
+g2_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($6::text[], $7::bigint[]) AS u(id, fence)
+),
 g2_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($6::text[], $7::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g2_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $5 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g2 AS (
   DELETE FROM "runlane"."runlane_runs" r
@@ -41,11 +44,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_run_events" r
@@ -61,11 +67,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_event_id_owners" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_run_event_id_owners" r
@@ -81,11 +90,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_completion_wait_presence" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_run_completion_wait_presence" r
@@ -101,11 +113,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_idempotency_owners" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_idempotency_owners" r
@@ -121,11 +136,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_singleton_owners" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_singleton_owners" r
@@ -141,11 +159,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_queue_slots" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_queue_slots" r
@@ -161,11 +182,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_schedule_occurrences" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_schedule_occurrences" r
@@ -181,11 +205,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_schedule_cursors" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_schedule_cursors" r
@@ -201,11 +228,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_observation_heads" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_observation_heads" r
@@ -221,11 +251,14 @@ SELECT clock.at,
 WITH clock AS MATERIALIZED (
   SELECT c.at, to_char((c.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text, ('@' || lpad(to_hex((extract(epoch from (c.at)) * 1000000::numeric)::bigint # '-9223372036854775808'::bigint), 16, '0')) AS key FROM (SELECT clock_timestamp() AS at) c
 ),
+g1_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($3::text[], $4::bigint[]) AS u(id, fence)
+),
 g1_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($3::text[], $4::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_observation_records" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   DELETE FROM "runlane"."runlane_record_observation_records" r

@@ -8,9 +8,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $2 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_runs" r

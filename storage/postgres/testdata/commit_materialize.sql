@@ -26,9 +26,9 @@ g2_rows AS MATERIALIZED (
 ),
 g2_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g2_rows u CROSS JOIN LATERAL (
+  FROM g2_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $5 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g2 AS (
   UPDATE "runlane"."runlane_runs" r

@@ -119,11 +119,14 @@ g14 AS (
   WHERE r.ctid = u.place AND (SELECT count(*) FROM g13) >= 0
   RETURNING 1
 ),
+g15_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($41::text[], $42::bigint[]) AS u(id, fence)
+),
 g15_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($41::text[], $42::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g15_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $40 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g15 AS (
   DELETE FROM "runlane"."runlane_runs" r
@@ -131,11 +134,14 @@ g15 AS (
   WHERE r.ctid = u.place AND (SELECT count(*) FROM g14) >= 0
   RETURNING 1
 ),
+g16_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($44::text[], $45::bigint[]) AS u(id, fence)
+),
 g16_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($44::text[], $45::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g16_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $43 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g16 AS (
   DELETE FROM "runlane"."runlane_runs" r
@@ -143,11 +149,14 @@ g16 AS (
   WHERE r.ctid = u.place AND (SELECT count(*) FROM g15) >= 0
   RETURNING 1
 ),
+g17_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($47::text[], $48::bigint[]) AS u(id, fence)
+),
 g17_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($47::text[], $48::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g17_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $46 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g17 AS (
   DELETE FROM "runlane"."runlane_record_run_events" r
@@ -155,11 +164,14 @@ g17 AS (
   WHERE r.ctid = u.place AND (SELECT count(*) FROM g16) >= 0
   RETURNING 1
 ),
+g18_rows AS MATERIALIZED (
+  SELECT u.* FROM unnest($50::text[], $51::bigint[]) AS u(id, fence)
+),
 g18_found AS MATERIALIZED (
-  SELECT found.place
-  FROM unnest($50::text[], $51::bigint[]) AS u(id, fence) CROSS JOIN LATERAL (
+  SELECT u.*, found.place
+  FROM g18_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $49 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g18 AS (
   DELETE FROM "runlane"."runlane_record_run_events" r
@@ -173,9 +185,9 @@ g19_rows AS MATERIALIZED (
 ),
 g19_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g19_rows u CROSS JOIN LATERAL (
+  FROM g19_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $52 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g19 AS (
   UPDATE "runlane"."runlane_runs" r
@@ -198,9 +210,9 @@ g20_rows AS MATERIALIZED (
 ),
 g20_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g20_rows u CROSS JOIN LATERAL (
+  FROM g20_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $69 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g20 AS (
   UPDATE "runlane"."runlane_runs" r
@@ -223,9 +235,9 @@ g21_rows AS MATERIALIZED (
 ),
 g21_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g21_rows u CROSS JOIN LATERAL (
+  FROM g21_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $86 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g21 AS (
   UPDATE "runlane"."runlane_record_run_events" r
@@ -242,9 +254,9 @@ g22_rows AS MATERIALIZED (
 ),
 g22_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g22_rows u CROSS JOIN LATERAL (
+  FROM g22_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $96 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g22 AS (
   UPDATE "runlane"."runlane_record_run_events" r

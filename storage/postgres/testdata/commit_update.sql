@@ -8,9 +8,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_runs" r WHERE r.environment_key = $2 AND r.run_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_runs" r
@@ -41,9 +41,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_events" r WHERE r.environment_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_run_events" r
@@ -68,9 +68,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_event_id_owners" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_run_event_id_owners" r
@@ -93,9 +93,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_run_completion_wait_presence" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_run_completion_wait_presence" r
@@ -118,9 +118,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_idempotency_owners" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_idempotency_owners" r
@@ -143,9 +143,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_singleton_owners" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_singleton_owners" r
@@ -168,9 +168,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_queue_slots" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_queue_slots" r
@@ -193,9 +193,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_schedule_occurrences" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_schedule_occurrences" r
@@ -218,9 +218,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_schedule_cursors" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_schedule_cursors" r
@@ -243,9 +243,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_observation_heads" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_observation_heads" r
@@ -268,9 +268,9 @@ g1_rows AS MATERIALIZED (
 ),
 g1_found AS MATERIALIZED (
   SELECT u.*, found.place
-  FROM g1_rows u CROSS JOIN LATERAL (
+  FROM g1_rows u LEFT JOIN LATERAL (
     SELECT r.ctid AS place FROM "runlane"."runlane_record_observation_records" r WHERE r.partition_key = $2 AND r.record_id = u.id AND r.record_version = u.fence LIMIT 1
-  ) found
+  ) found ON true
 ),
 g1 AS (
   UPDATE "runlane"."runlane_record_observation_records" r
