@@ -169,19 +169,19 @@ func TestNeighbours(t *testing.T) {
 		fn       callbackFunc
 		between  func() (release func())
 		attempts int
-		trips    int64 // shared
+		alone    bool // the trip comes to nothing, and each goes alone
 		err      error
 	}{
-		{name: "a lock that somebody holds", fn: creates(plain(slot("busy"))), attempts: 2, trips: 1,
+		{name: "a lock that somebody holds", fn: creates(plain(slot("busy"))), attempts: 2,
 			between: func() func() {
 				return l.hold("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", recordText(slot("busy")))
 			}},
-		{name: "a record that changed", fn: replaces(changed), attempts: 2, trips: 1,
+		{name: "a record that changed", fn: replaces(changed), attempts: 2,
 			between: func() func() {
 				l.exec("UPDATE runlane.runlane_record_queue_slots SET record_version = record_version - 1000000 WHERE record_id = $1", changed.Key.ID)
 				return nil
 			}},
-		{name: "a read record that changed", fn: steps(reads(changed.Key), creates(plain(slot("by reading")))), attempts: 2, trips: 1,
+		{name: "a read record that changed", fn: steps(reads(changed.Key), creates(plain(slot("by reading")))), attempts: 2,
 			between: func() func() {
 				l.exec("UPDATE runlane.runlane_record_queue_slots SET record_version = record_version - 1000000 WHERE record_id = $1", changed.Key.ID)
 				return nil
@@ -192,23 +192,23 @@ func TestNeighbours(t *testing.T) {
 				return err
 			}
 			return tx.Delete(ctx, gone.Key)
-		}, attempts: 2, trips: 1,
+		}, attempts: 2,
 			between: func() func() {
 				l.exec("DELETE FROM runlane.runlane_record_queue_slots WHERE record_id = $1", gone.Key.ID)
 				return nil
 			}},
-		{name: "a key that is taken", fn: creates(plain(slot("taken"))), attempts: 2, trips: 1, err: storage.ErrRecordExists,
+		{name: "a key that is taken", fn: creates(plain(slot("taken"))), attempts: 2, err: storage.ErrRecordExists,
 			between: func() func() {
 				l.exec("INSERT INTO runlane.runlane_record_queue_slots (partition_key, record_id, record_version, record_document) VALUES ($1, $2, -1, '{}')", slot("taken").Partition, slot("taken").ID)
 				return nil
 			}},
-		{name: "an absence that has ended", fn: steps(reads(slot("appeared")), creates(plain(slot("by absence")))), attempts: 2, trips: 1,
+		{name: "an absence that has ended", fn: steps(reads(slot("appeared")), creates(plain(slot("by absence")))), attempts: 2,
 			between: func() func() {
 				l.exec("INSERT INTO runlane.runlane_record_queue_slots (partition_key, record_id, record_version, record_document) VALUES ($1, $2, -1, '{}')", slot("appeared").Partition, slot("appeared").ID)
 				return nil
 			}},
-		{name: "one active run for a key", fn: creates(singleton("second")...), attempts: 2, trips: 1, err: storage.ErrDuplicateActive},
-		{name: "a document that the database refuses", fn: creates(storage.Record{Key: slot("refused"), Document: []byte(`{"refuse":true}`)}), attempts: 1, trips: 1, err: errAny},
+		{name: "one active run for a key", fn: creates(singleton("second")...), attempts: 2, alone: true, err: storage.ErrDuplicateActive},
+		{name: "a document that the database refuses", fn: creates(storage.Record{Key: slot("refused"), Document: []byte(`{"refuse":true}`)}), attempts: 1, alone: true, err: errAny},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := l.in(t)
@@ -234,8 +234,13 @@ func TestNeighbours(t *testing.T) {
 			}
 			results := tr.flow()
 			trips, together := tr.shared()
-			require.Equal(t, c.trips, trips)
+			require.EqualValues(t, 1, trips)
 			require.EqualValues(t, neighbours+1, together)
+			alone := 0
+			if c.alone {
+				alone = neighbours + 1
+			}
+			require.EqualValues(t, alone, l.d.Stats().Commits.Alone-tr.before.Alone)
 			for i, r := range results {
 				if i == neighbours/2 {
 					require.Equal(t, c.attempts, r.commit.Attempts)
@@ -412,6 +417,29 @@ func TestLostTrip(t *testing.T) {
 	for i := range 10 {
 		l.requireStored(slot(fmt.Sprint(i)), true)
 	}
+}
+
+// TestLateTrip: a shared transaction that arrives after its deadline does nothing, and
+// its commits go again.
+func TestLateTrip(t *testing.T) {
+	config := patient
+	config.CommitTimeout = 200 * time.Millisecond
+	l := newLab(t, config)
+	tr := jammed(l)
+	for i := range 3 {
+		_, recs := newRun(t, fmt.Sprint(i), "")
+		tr.join(creates(recs...))
+	}
+	release := l.hold("LOCK TABLE runlane.runlane_runs IN ACCESS EXCLUSIVE MODE")
+	tr.release()
+	l.blocked(1)
+	at := scalar[time.Time](l, "SELECT clock_timestamp()")
+	require.NoError(t, l.comes("SELECT clock_timestamp() > $1::timestamptz + interval '300 milliseconds'", at))
+	release()
+	for _, r := range tr.flow() {
+		require.NoError(t, r.err)
+	}
+	require.EqualValues(t, 3, tr.d.Stats().Commits.Alone-tr.before.Alone)
 }
 
 // TestCommittingConnections: however many commit, two connections do.
