@@ -55,9 +55,10 @@ type Config struct {
 	// for AcquireTimeout. Default: half of the table's capacity once Check has read
 	// it, 3,200 before.
 	MaxHeldLocks int
-	// SeparateCommits gives every commit a transaction of its own, and every point read
-	// a statement. Default: while others are under way, those that arrive wait and go
-	// together, see Driver.Transact.
+	// SeparateCommits gives every commit a transaction of its own and every point read a
+	// statement of its own. Default: those that come while two are under way wait for one
+	// to end and then go together, as one transaction or statement. Each caller gets its
+	// own answer, as if it had gone alone.
 	SeparateCommits bool
 	// Wakes says how Tx.Wake sends its hints. Default: WakeInTransaction.
 	Wakes WakeMode

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/seed4391e180/runlane/internal/pgtest"
+	"github.com/seed4391e180/runlane/storage/postgres"
 	"github.com/seed4391e180/runlane/storage/storagetest"
 )
 
@@ -24,7 +26,7 @@ func TestDefaults(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for _, s := range []setting{
-		{name: "describe_exec, no index scans, the least privileged role",
+		{name: "describe_exec, no index scans, the least privileged role, separate commits", config: separate,
 			through: leastPrivileged, pool: all(mode(pgx.QueryExecModeDescribeExec), withoutIndexes)},
 		{name: "exec, an odd session, an empty search path",
 			pool: all(mode(pgx.QueryExecModeExec), oddSession, oddStrings, session("search_path", ""))},
@@ -37,6 +39,8 @@ func TestSettings(t *testing.T) {
 		prove(t, s, storagetest.Options{Brief: true})
 	}
 }
+
+func separate(*pgtest.DB) postgres.Config { return postgres.Config{SeparateCommits: true} }
 
 // The settings below are those of a session that has nothing as usual. Each alone is
 // legal, and somebody has set it for a role or a database.

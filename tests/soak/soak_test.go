@@ -22,6 +22,7 @@ import (
 
 var (
 	length = flag.Duration("soak", 15*time.Second, "for how long clients work")
+	alone  = flag.Bool("separate", false, "give each commit a transaction of its own")
 	seed   = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of what clients and faults do")
 )
 
@@ -52,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	var err error
 	w.pool, err = pgxpool.NewWithConfig(context.Background(), config)
 	require.NoError(t, err)
-	w.driver, err = postgres.New(w.pool, postgres.Config{})
+	w.driver, err = postgres.New(w.pool, postgres.Config{SeparateCommits: *alone})
 	require.NoError(t, err)
 	return w
 }
