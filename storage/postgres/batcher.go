@@ -13,10 +13,12 @@ import (
 // frees a slot sends as many of them as may go together. So there is no timer, an idle
 // batcher delays nothing, and the more calls there are the more share a trip.
 type batcher[T any] struct {
+	// admit says whether a call may wait at all; what becomes of one that may not is known.
+	admit func(what T) bool
 	// board begins a trip. The function that it returns is asked about the waiting calls
-	// in the order of their arrival and takes those aboard that it says true to; without
-	// room it only notes who has to wait. land ends what board began for one call.
-	board func() func(what T, room bool) bool
+	// in the order of their arrival; without room it takes nobody aboard. land ends what
+	// it began for a call that went aboard.
+	board func() func(what T, room bool) boarding
 	land  func(what T)
 	// send carries out several calls. An error means that nothing came of it; what became
 	// of each is for T to keep.
@@ -58,6 +60,15 @@ type call[T any] struct {
 	gone  bool      // its caller does not wait any more
 }
 
+// boarding is the answer to a call that waits.
+type boarding uint8
+
+const (
+	wait      boarding = iota
+	aboard             // it goes
+	dismissed          // it need not go: what becomes of it is known
+)
+
 // turn is how far a call has come. Its caller is told the last two.
 type turn uint8
 
@@ -65,13 +76,13 @@ const (
 	waiting  turn = iota
 	underWay      // with others
 	goAlone       // a slot is its own
-	arrived       // with others
+	arrived       // with others, or dismissed
 )
 
 // trip is calls that go together.
 type trip[T any] struct {
 	calls  []*call[T]
-	aboard int // whose callers still wait
+	still  int // whose callers wait for it
 	cancel context.CancelFunc
 }
 
@@ -80,11 +91,15 @@ type trip[T any] struct {
 var errAbandoned = errors.New("storage/postgres: the caller did not wait for the outcome")
 
 // do carries out a call, alone or with others, and returns what alone returned, or
-// nil if send has carried it out. If ctx ends before that, it is ctx.Err() if the
+// nil if send has carried it out or it was dismissed. If ctx ends before that, it is ctx.Err() if the
 // call was not sent, and errAbandoned if others carry it with them.
 func (b *batcher[T]) do(ctx context.Context, what T, alone func() error) error {
 	c := &call[T]{what: what, turn: make(chan turn, 1)}
 	b.mu.Lock()
+	if !b.admit(what) {
+		b.mu.Unlock()
+		return nil
+	}
 	b.waiting = append(b.waiting, c)
 	b.dispatch()
 	b.mu.Unlock()
@@ -127,7 +142,7 @@ func (b *batcher[T]) withdraw(c *call[T]) turn {
 		b.dispatch() // others may have waited for this one
 		return waiting
 	}
-	if c.trip.aboard--; c.trip.aboard == 0 {
+	if c.trip.still--; c.trip.still == 0 {
 		c.trip.cancel()
 	}
 	return underWay
@@ -154,7 +169,7 @@ func (b *batcher[T]) dispatch() {
 			next[0].turn <- goAlone
 		default:
 			ctx, cancel := context.WithCancel(context.Background())
-			t := &trip[T]{calls: next, aboard: len(next), cancel: cancel}
+			t := &trip[T]{calls: next, still: len(next), cancel: cancel}
 			for _, c := range next {
 				c.trip = t
 			}
@@ -175,9 +190,12 @@ func (b *batcher[T]) next() []*call[T] {
 			rest = append(rest, b.waiting[i:]...)
 			break
 		}
-		if room := len(group) == 0 || !c.alone; board(c.what, room) {
+		switch board(c.what, len(group) == 0 || !c.alone) {
+		case aboard:
 			group = append(group, c)
-		} else {
+		case dismissed:
+			c.turn <- arrived
+		default:
 			rest = append(rest, c)
 		}
 	}

@@ -26,8 +26,11 @@ type ride struct {
 // newBatcher makes a batcher with two slots whose trips end when gate lets them.
 func newBatcher(most int, send func(ctx context.Context, group []*ride) error) *batcher[*ride] {
 	return &batcher[*ride]{
-		board: func() func(*ride, bool) bool { return func(_ *ride, room bool) bool { return room } },
-		land:  func(*ride) {}, send: send, most: most, free: 2, trips: &sync.WaitGroup{},
+		admit: func(*ride) bool { return true },
+		board: func() func(*ride, bool) boarding {
+			return func(_ *ride, room bool) boarding { return map[bool]boarding{true: aboard, false: wait}[room] }
+		},
+		land: func(*ride) {}, send: send, most: most, free: 2, trips: &sync.WaitGroup{},
 	}
 }
 

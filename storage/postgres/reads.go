@@ -25,18 +25,18 @@ type pointRead struct {
 // share a statement see its one snapshot, which is taken after each of them was asked
 // for, since nobody joins a statement that has been sent.
 func (d *Driver) newReads() *batcher[*pointRead] {
-	board := func() func(*pointRead, bool) bool {
+	board := func() func(*pointRead, bool) boarding {
 		keys := 0
-		return func(r *pointRead, room bool) bool {
+		return func(r *pointRead, room bool) boarding {
 			if !room || keys > 0 && keys+len(r.keys) > sharedReadKeys {
-				return false
+				return wait
 			}
 			keys += len(r.keys)
-			return true
+			return aboard
 		}
 	}
 	return &batcher[*pointRead]{
-		board: board, land: func(*pointRead) {}, send: d.readShared,
+		admit: func(*pointRead) bool { return true }, board: board, land: func(*pointRead) {}, send: d.readShared,
 		most: sharedReadCalls, free: sharedReads, trips: &d.calls,
 	}
 }

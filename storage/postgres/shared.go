@@ -28,15 +28,16 @@ const (
 // one that writes it.
 type claims map[storage.Key]int
 
-// allow reports whether a commit with these locks goes together with all that have
-// claims: nobody writes what another reads or writes.
-func (c claims) allow(locks []txn.Lock) bool {
+// conflict returns the first key for which a commit with these locks cannot go
+// together with all that have claims, since one would write what the other reads or
+// writes. written says that it is the other that writes.
+func (c claims) conflict(locks []txn.Lock) (key storage.Key, written, found bool) {
 	for _, l := range locks {
 		if n := c[l.Key]; n < 0 || n > 0 && !l.Shared {
-			return false
+			return l.Key, n < 0, true
 		}
 	}
-	return true
+	return storage.Key{}, false, false
 }
 
 func (c claims) add(locks []txn.Lock) {
@@ -59,28 +60,41 @@ func (c claims) remove(locks []txn.Lock) {
 
 // newCommits makes the batcher of commits. The members of a transaction are validated
 // against one snapshot, so two of which one reads what the other writes would both
-// pass, and both commit: write skew. They never travel together, nor at the same time;
-// the later one waits, and nothing that came after it and touches the same keys goes
-// before it.
+// pass, and both commit: write skew. They never travel together, nor at the same time.
+// One that depends on what is being written replays at once, as if it had met the
+// lock. One that writes what is only being read waits, and nothing that came after it
+// and touches the same keys goes before it.
 func (d *Driver) newCommits() *batcher[*commit] {
 	underWay := make(claims)
-	board := func() func(*commit, bool) bool {
+	admit := func(c *commit) bool {
+		key, written, busy := underWay.conflict(c.plan.Locks)
+		if busy && written {
+			c.fate = fate{err: &txn.Replay{Reason: storage.ReasonLocked, Key: key}}
+		}
+		return !busy || !written
+	}
+	board := func() func(*commit, bool) boarding {
 		ahead := make(claims) // of those that wait
 		keys, bytes := 0, 0
-		return func(c *commit, room bool) bool {
+		return func(c *commit, room bool) boarding {
+			if !admit(c) {
+				return dismissed
+			}
 			locks, size := c.plan.Locks, c.size()
+			_, _, busy := underWay.conflict(locks)
+			_, _, behind := ahead.conflict(locks)
 			room = room && (keys == 0 || keys+len(locks) <= sharedKeys && bytes+size <= sharedBytes)
-			if !room || !underWay.allow(locks) || !ahead.allow(locks) {
+			if busy || behind || !room {
 				ahead.add(locks)
-				return false
+				return wait
 			}
 			keys, bytes = keys+len(locks), bytes+size
 			underWay.add(locks)
-			return true
+			return aboard
 		}
 	}
 	return &batcher[*commit]{
-		board: board, land: func(c *commit) { underWay.remove(c.plan.Locks) }, send: d.sendShared,
+		admit: admit, board: board, land: func(c *commit) { underWay.remove(c.plan.Locks) }, send: d.sendShared,
 		most: sharedCommits, free: sharedTransactions, trips: &d.calls,
 	}
 }
@@ -106,19 +120,20 @@ func (c *commit) shareable() bool {
 
 // fate is what became of a commit that waited for its turn.
 type fate struct {
-	err  error
-	lost *outcome // to be found out, after err
+	err   error
+	lost  *outcome // to be found out, after err
+	trips int      // shared round trips
 }
 
 // together commits with whoever else commits now. Nobody waits for the search for a
 // lost outcome but the commit itself.
 func (c *commit) together(ctx context.Context) error {
-	s, travelled := c.session, true
+	s := c.session
 	err := s.d.commits.do(ctx, c, func() error {
-		travelled = false
 		c.renew()
 		c.queue()
-		c.fate.lost, c.fate.err = c.send(ctx)
+		lost, err := c.send(ctx)
+		c.fate = fate{err: err, lost: lost}
 		return nil
 	})
 	switch {
@@ -126,9 +141,8 @@ func (c *commit) together(ctx context.Context) error {
 		return &storage.CommitUnknownError{Label: s.label, Err: ctx.Err()}
 	case err != nil:
 		return err
-	case travelled:
-		s.roundTrips++
 	}
+	s.roundTrips += c.fate.trips
 	if c.fate.lost != nil {
 		return c.fate.lost.find(ctx, c.fate.err)
 	}
@@ -181,7 +195,7 @@ func (d *Driver) sendShared(ctx context.Context, commits []*commit) error {
 		return err
 	}
 	process := conn.PgConn().PID()
-	t.each(func(c *commit) { c.fate = fate{err: err, lost: &outcome{commit: c, process: process}} })
+	t.each(func(c *commit) { c.fate.err, c.fate.lost = err, &outcome{commit: c, process: process} })
 	return nil
 }
 
@@ -202,7 +216,7 @@ func (t *sharedCommit) queue() (locks int) {
 		deadline, drawMore = t.commits[0].deadline, false
 	)
 	for i, c := range t.commits {
-		c.fate = fate{}
+		c.fate = fate{trips: 1}
 		c.renew()
 		if c.deadline.Before(deadline) {
 			deadline = c.deadline

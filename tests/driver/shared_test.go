@@ -279,20 +279,20 @@ func TestWhatMustNotTravelTogether(t *testing.T) {
 		name     string
 		fns      []callbackFunc
 		together int64 // with each other
-		attempts []int // in all, of each
+		replays  bool  // one of them, at least
 	}{
 		{"write skew", []callbackFunc{
 			steps(reads(x, y), writes(number(x, 2))), steps(reads(x, y), writes(number(y, 2))),
-		}, 0, []int{1, 2}},
+		}, 0, true},
 		{"a waiter beside a completion", []callbackFunc{
 			steps(reads(x, slot("waiter")), creates(plain(slot("waiter")))), steps(reads(x, slot("waiter")), writes(number(x, 3))),
-		}, 0, []int{1, 2}},
-		{"two plans on one record", []callbackFunc{replaces(number(x, 4)), replaces(number(x, 5))}, 0, []int{1, 2}},
-		{"two creations of one record", []callbackFunc{creates(plain(slot("new"))), steps(reads(slot("new")), creates(plain(slot("newer"))))}, 0, []int{1, 2}},
-		{"two that only read it", []callbackFunc{steps(reads(x), creates(plain(slot("one")))), steps(reads(x), creates(plain(slot("two"))))}, 2, []int{1, 1}},
+		}, 0, true},
+		{"two plans on one record", []callbackFunc{replaces(number(x, 4)), replaces(number(x, 5))}, 0, true},
+		{"two creations of one record", []callbackFunc{creates(plain(slot("new"))), steps(reads(slot("new")), creates(plain(slot("newer"))))}, 0, true},
+		{"two that only read it", []callbackFunc{steps(reads(x), creates(plain(slot("one")))), steps(reads(x), creates(plain(slot("two"))))}, 2, false},
 		{"a reader does not overtake a writer that waits for another reader", []callbackFunc{
 			steps(reads(x), creates(plain(slot("first")))), replaces(number(x, 6)), steps(reads(x), creates(plain(slot("second")))),
-		}, 0, []int{1, 1, 2}},
+		}, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := l.in(t)
@@ -302,10 +302,12 @@ func TestWhatMustNotTravelTogether(t *testing.T) {
 			for _, fn := range c.fns {
 				tr.join(fn)
 			}
-			for i, r := range tr.flow() {
+			most := 0
+			for _, r := range tr.flow() {
 				require.NoError(t, r.err)
-				require.Equal(t, c.attempts[i], r.commit.Attempts, "of %d", i+1)
+				most = max(most, r.commit.Attempts)
 			}
+			require.Equal(t, c.replays, most > 1)
 			_, together := tr.shared()
 			require.Equal(t, c.together, together)
 		})
