@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed4391e180/runlane/run"
@@ -13,9 +14,14 @@ import (
 
 // Bounds of one transaction that creates runs, below those of the store.
 const (
+	maxDrafts     = 500
 	maxDraftKeys  = 2400     // records read or written
 	maxDraftBytes = 12 << 20 // of documents
 )
+
+// enqueuers is how many transactions of one call create runs at once: while the store
+// works on one, the next is prepared.
+const enqueuers = 2
 
 // fitting is how many of the drafts, one at least, one transaction can take.
 func fitting(drafts []*draft) int {
@@ -23,11 +29,62 @@ func fitting(drafts []*draft) int {
 	for i, d := range drafts {
 		keys += 2 + 2*len(d.owners) // an owner is read together with the run it names
 		size += len(d.run.Document) + len(d.event.Document)
-		if i > 0 && (keys > maxDraftKeys || size > maxDraftBytes) {
+		if i > 0 && (i == maxDrafts || keys > maxDraftKeys || size > maxDraftBytes) {
 			return i
 		}
 	}
 	return len(drafts)
+}
+
+// enqueueMany stores any number of drafts and notes the results at their places. Those
+// with keys are stored in their order, one transaction after the other, so that the
+// first of several with one key makes the run.
+func (l *Lane) enqueueMany(ctx context.Context, drafts []*draft, results []Triggered) error {
+	var keyed, free []*draft
+	for _, d := range drafts {
+		if len(d.owners) > 0 {
+			keyed = append(keyed, d)
+		} else {
+			free = append(free, d)
+		}
+	}
+	var (
+		mu     sync.Mutex // guards keyed, free and failed
+		failed error
+		busy   bool // with some of keyed
+		group  sync.WaitGroup
+	)
+	next := func(done bool, err error) (chunk []*draft, ordered bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		busy = busy && !done
+		if err != nil && failed == nil {
+			failed = err
+		}
+		from := &free
+		if len(keyed) > 0 && !busy {
+			from, busy, ordered = &keyed, true, true
+		}
+		if failed != nil || len(*from) == 0 {
+			return nil, false
+		}
+		n := fitting(*from)
+		chunk, *from = (*from)[:n], (*from)[n:]
+		return chunk, ordered
+	}
+	for range enqueuers {
+		group.Go(func() {
+			for chunk, ordered := next(false, nil); len(chunk) > 0; {
+				stored, err := l.enqueue(ctx, l.store, chunk)
+				for i := range stored {
+					results[chunk[i].place] = stored[i]
+				}
+				chunk, ordered = next(ordered, err)
+			}
+		})
+	}
+	group.Wait()
+	return failed
 }
 
 // enqueue stores the drafts in one transaction. Drafts without keys are created

@@ -107,14 +107,14 @@ func (t *Task[P, R]) TriggerIn(ctx context.Context, in storage.Transactor, paylo
 	return results[0], nil
 }
 
-// TriggerMany stores one run for each item, in as few transactions as the limits
-// of the store allow: about 1,000 small runs in each. The results are in the order
-// of the items. Of items with the same key the first makes the run and the others
-// get it as existing.
+// TriggerMany stores one run for each item, in few transactions of about 500 small
+// runs each, two at a time. The results are in the order of the items. Of items with the same
+// key the first makes the run and the others get it as existing.
 //
-// All items are checked before anything is stored. If a transaction fails, the
-// results are those of the items that were stored before it; triggering the rest
-// again is up to the caller.
+// All items are checked before anything is stored. If a transaction fails, no other
+// is begun, and the result of an item that was not stored is the zero Triggered;
+// triggering the rest again is up to the caller. With storage.ErrCommitUnknown some of
+// them may be stored nevertheless: give items a RunID to find out.
 func (t *Task[P, R]) TriggerMany(ctx context.Context, items []Item[P]) ([]Triggered, error) {
 	drafts := make([]*draft, len(items))
 	for i := range items {
@@ -122,17 +122,12 @@ func (t *Task[P, R]) TriggerMany(ctx context.Context, items []Item[P]) ([]Trigge
 		if err != nil {
 			return nil, fmt.Errorf("lane: trigger %q: item %d: %w", t.def.name, i, err)
 		}
+		d.place = i
 		drafts[i] = d
 	}
-	results := make([]Triggered, 0, len(items))
-	for len(drafts) > 0 {
-		n := fitting(drafts)
-		stored, err := t.lane.enqueue(ctx, t.lane.store, drafts[:n])
-		if err != nil {
-			return results, fmt.Errorf("lane: trigger %q: items from %d: %w", t.def.name, len(results), err)
-		}
-		results = append(results, stored...)
-		drafts = drafts[n:]
+	results := make([]Triggered, len(items))
+	if err := t.lane.enqueueMany(ctx, drafts, results); err != nil {
+		return results, fmt.Errorf("lane: trigger %q: %w", t.def.name, err)
 	}
 	return results, nil
 }
@@ -141,6 +136,7 @@ func (t *Task[P, R]) TriggerMany(ctx context.Context, items []Item[P]) ([]Trigge
 // it. Its times are relative to the commit, so nothing in it changes when the
 // transaction runs again.
 type draft struct {
+	place  int // among the items of TriggerMany
 	runID  string
 	topic  string // to wake; "": the run is not due yet
 	named  bool   // the caller chose the id

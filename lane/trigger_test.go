@@ -234,7 +234,7 @@ func TestTriggerMany(t *testing.T) {
 		if err != nil || len(results) != len(items) {
 			t.Fatalf("%d results, %v", len(results), err)
 		}
-		if n := w.store.count("run.trigger"); n != 3 {
+		if n := w.store.count("run.trigger"); n != 6 {
 			t.Errorf("%d transactions", n)
 		}
 		for i, res := range results {
@@ -252,6 +252,9 @@ func TestTriggerManyReportsWhatIsStored(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		task := Define(w.lane, "double", double, TaskOptions{})
 		items := make([]Item[number], 1300)
+		for i := range items {
+			items[i].Payload.N = i
+		}
 		w.store.set(func(context.Context, string) error {
 			if w.store.count("run.trigger") == 2 {
 				return storage.ErrUnavailable
@@ -259,12 +262,53 @@ func TestTriggerManyReportsWhatIsStored(t *testing.T) {
 			return nil
 		}, nil)
 		results, err := task.TriggerMany(context.Background(), items)
-		if !errors.Is(err, storage.ErrUnavailable) || len(results) != 1200 || len(w.runs()) != len(results) {
-			t.Errorf("%d results, %d runs, %v", len(results), len(w.runs()), err)
+		stored := 0
+		for i, res := range results {
+			if res == (Triggered{}) {
+				continue
+			}
+			stored++
+			if r := w.run(res.RunID); string(r.Payload) != fmt.Sprintf(`{"N":%d}`, i) {
+				t.Fatalf("item %d: %+v", i, r)
+			}
+		}
+		if !errors.Is(err, storage.ErrUnavailable) || len(results) != len(items) || stored == 0 || stored == len(items) || len(w.runs()) != stored {
+			t.Errorf("%d results, %d of them stored, %d runs, %v", len(results), stored, len(w.runs()), err)
 		}
 		items[1299].Options.Priority = 9
 		if results, err := task.TriggerMany(context.Background(), items); err == nil || len(results) != 0 {
 			t.Errorf("an invalid item: %d results, %v", len(results), err)
+		}
+	})
+}
+
+// TestTriggerManyKeepsTheOrderOfKeys: the first item with a key makes the run, though
+// its transaction is beside others and far from that of the last.
+func TestTriggerManyKeepsTheOrderOfKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		task := Define(w.lane, "double", double, TaskOptions{})
+		items := make([]Item[number], 3000)
+		for i := range items {
+			items[i].Payload.N = i
+			if i%2 == 1 {
+				items[i].Options.IdempotencyKey = fmt.Sprint("key ", i%1000)
+			}
+		}
+		results, err := task.TriggerMany(context.Background(), items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, res := range results {
+			first := i
+			if i%2 == 1 {
+				first = i % 1000
+			}
+			if res.Existing != (first != i) || res.RunID != results[first].RunID {
+				t.Fatalf("item %d: %+v, the first is %+v", i, res, results[first])
+			}
+			if r := w.run(res.RunID); string(r.Payload) != fmt.Sprintf(`{"N":%d}`, first) {
+				t.Fatalf("item %d: %+v", i, r)
+			}
 		}
 	})
 }
@@ -280,8 +324,8 @@ func TestFitting(t *testing.T) {
 		drafts []*draft
 		want   int
 	}{
-		{many(1000, 1000, 0), 1000},
-		{many(5000, 1000, 0), maxDraftKeys / 2},
+		{many(400, 1000, 0), 400},
+		{many(5000, 1000, 0), maxDrafts},
 		{many(5000, 1000, 2), maxDraftKeys / 6},
 		{many(100, 1<<20, 0), 12},
 		{many(2, 1<<30, 0), 1},
