@@ -61,6 +61,12 @@ func (b *budget) release(n int) {
 	b.changed = make(chan struct{})
 }
 
+func (b *budget) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.capacity
+}
+
 func (b *budget) resize(capacity int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

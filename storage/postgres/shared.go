@@ -75,7 +75,7 @@ func (d *Driver) newCommits() *batcher[*commit] {
 	}
 	board := func() func(*commit, bool) boarding {
 		ahead := make(claims) // of those that wait
-		keys, bytes := 0, 0
+		keys, bytes, most := 0, 0, min(sharedKeys, d.budget.size())
 		return func(c *commit, room bool) boarding {
 			if !admit(c) {
 				return dismissed
@@ -83,7 +83,7 @@ func (d *Driver) newCommits() *batcher[*commit] {
 			locks, size := c.plan.Locks, c.size()
 			_, _, busy := underWay.conflict(locks)
 			_, _, behind := ahead.conflict(locks)
-			room = room && (keys == 0 || keys+len(locks) <= sharedKeys && bytes+size <= sharedBytes)
+			room = room && (keys == 0 || keys+len(locks) <= most && bytes+size <= sharedBytes)
 			if busy || behind || !room {
 				ahead.add(locks)
 				return wait
