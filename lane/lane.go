@@ -93,7 +93,7 @@ type Lane struct {
 // transactions, so that a transaction that runs again writes the same.
 type source struct {
 	id     func() uuid.UUID // of an event or a lease
-	runID  func() string    // UUIDv7 text: rises with time, so new runs are neighbours in the table
+	runID  func() string
 	chance func() float64   // in [0, 1)
 }
 
@@ -121,7 +121,8 @@ func New(store storage.Driver, cfg Config) (*Lane, error) {
 		leases: leases,
 		tasks:  map[string]*definition{},
 		source: source{
-			id:     uuid.New,
+			// UUIDv7 rises with time, so what is new is neighbours in the primary keys.
+			id:     func() uuid.UUID { return uuid.Must(uuid.NewV7()) },
 			runID:  func() string { return uuid.Must(uuid.NewV7()).String() },
 			chance: rand.Float64,
 		},

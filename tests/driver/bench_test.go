@@ -18,7 +18,7 @@ import (
 )
 
 func benchRun(b *testing.B, id string) []storage.Record {
-	event := run.Event{ID: uuid.New(), Environment: "prod", RunID: id, Sequence: 1, At: run.AtCommit, Data: run.Created{
+	event := run.Event{ID: uuid.Must(uuid.NewV7()), Environment: "prod", RunID: id, Sequence: 1, At: run.AtCommit, Data: run.Created{
 		Task: "mail", Queue: "default", Priority: 2, Payload: []byte(`{"user":"u_123","template":"welcome"}`), Source: run.Source{Type: run.SourceTrigger},
 	}}
 	r, err := run.Reduce(nil, 1, event)
@@ -146,7 +146,7 @@ func step(ctx context.Context, tx storage.Tx, rec storage.Record, at time.Time, 
 	if kind != codec.Canonical {
 		return storage.Record{}, fmt.Errorf("%v is %v", rec.Key, kind)
 	}
-	event := run.Event{ID: uuid.New(), Environment: r.Environment, RunID: r.ID, Sequence: r.Sequence + 1, At: at, Data: data(&r)}
+	event := run.Event{ID: uuid.Must(uuid.NewV7()), Environment: r.Environment, RunID: r.ID, Sequence: r.Sequence + 1, At: at, Data: data(&r)}
 	r, err := run.Reduce(&r, event.Sequence, event)
 	if err != nil {
 		return storage.Record{}, err
