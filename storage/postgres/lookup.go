@@ -21,7 +21,7 @@ func (s *session) Lookup(ctx context.Context, keys []storage.Key) ([]storage.Rec
 func (s *session) lookup(ctx context.Context, keys []storage.Key) ([]storage.Record, error) {
 	arms, args := lookupArms(keys)
 	recs := make([]storage.Record, 0, len(keys))
-	err := s.query(ctx, statement{text: s.d.statements.lookup(arms, wholeRecords), args: args}, scanRecords(&recs))
+	err := s.query(ctx, statement{text: s.d.statements.lookup(arms, wholeRecords), args: args, keyed: true}, scanRecords(&recs))
 	return recs, err
 }
 

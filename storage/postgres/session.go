@@ -179,6 +179,7 @@ type statement struct {
 	args   []any
 	groups []*group // whose checks it makes
 	hold   bool     // what it locks is held: it opens a transaction
+	keyed  bool     // it looks rows up by whole keys, see planner.sql
 }
 
 // query runs a reading statement, in the open transaction if there is one. Within
@@ -196,6 +197,12 @@ func (s *session) query(ctx context.Context, q statement, scan func(pgx.Rows) er
 	}
 	defer s.free()
 	s.roundTrips++
+	if q.keyed && !s.open {
+		batch := &pgx.Batch{}
+		batch.Queue(s.d.statements.planner)
+		batch.Queue(q.text, q.args...).Query(func(rows pgx.Rows) error { return scanAll(rows, scan) })
+		return classify(ctx, conn.SendBatch(ctx, batch).Close(), q.groups, nil)
+	}
 	rows, err := s.d.ask(conn).Query(ctx, q.text, q.args...)
 	if err == nil {
 		err = scanAll(rows, scan)

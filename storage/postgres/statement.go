@@ -84,7 +84,7 @@ var justAfterNow = keys.SQLTime("clock.at + interval '1 microsecond'")
 type statements struct {
 	names *names
 
-	settings, settingsJoined, lockTry, lockWait, versions, clock, notify string
+	settings, planner, settingsJoined, lockTry, lockWait, versions, clock, notify string
 	commitEnded, appended, append                                        string
 	sharedLockTry, sharedNotify                                          string
 
@@ -95,7 +95,7 @@ type statements struct {
 const maxShapes = 1024
 
 func newStatements(n *names) *statements {
-	common := holes{"assert": n.assert, "versions": n.versions}
+	common := holes{"assert": n.assert, "versions": n.versions, "planner": fragment("planner")}
 	text := func(name string) string { return fill(fragment(name), common) }
 	heads, records := n.of(storage.ObservationHeads), n.of(storage.ObservationRecords)
 	common["heads"], common["records"] = heads.name, records.name
@@ -103,7 +103,7 @@ func newStatements(n *names) *statements {
 	common["time_text"], common["position_key"] = timeText("c.at"), keys.SQLInt("h.last + i.place")
 	return &statements{
 		names: n, shapes: make(map[string]string),
-		settings: text("settings"), settingsJoined: text("settings_joined"), lockTry: text("lock_try"), lockWait: text("lock_wait"),
+		settings: text("settings"), planner: "SELECT " + fragment("planner"), settingsJoined: text("settings_joined"), lockTry: text("lock_try"), lockWait: text("lock_wait"),
 		versions: text("versions"), clock: text("clock"), notify: text("notify"),
 		commitEnded: text("commit_ended"), appended: text("appended"), append: text("append"),
 		sharedLockTry: text("shared_lock_try"), sharedNotify: text("shared_notify"),
