@@ -37,6 +37,7 @@ func TestGolden(t *testing.T) {
 		"fixed": {
 			{"settings", s.settings}, {"settings of a joined transaction", s.settingsJoined}, {"try locks", s.lockTry}, {"wait for locks", s.lockWait},
 			{"draw versions", s.versions}, {"clock", s.clock}, {"notify", s.notify}, {"append", s.append},
+			{"planner", s.planner}, {"try the locks of several commits", s.sharedLockTry}, {"notify for several commits", s.sharedNotify},
 			{"what was appended", s.appended}, {"has the commit ended", s.commitEnded}, {"check", fragment("check")},
 		},
 		"lookup":      lookupTexts(s),
@@ -54,6 +55,7 @@ func TestGolden(t *testing.T) {
 		}
 		files["commit_"+k.name] = texts
 	}
+	files["shared_commit"] = sharedTexts(t, n)
 	files["commit_of_everything"] = []text{{"every operation on runs and events, in two environments", s.commit(n.everything(t))}}
 
 	want := []string{}
@@ -75,6 +77,61 @@ func TestGolden(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join("testdata", "*.sql"))
 	require.NoError(t, err)
 	require.ElementsMatch(t, want, found)
+}
+
+// sharedTexts are the statements of shared commits: of runs that are created, and of
+// two commits with every operation on runs, events and queue slots.
+func sharedTexts(t *testing.T, n *names) []text {
+	groups := func(c storage.Collection, kinds ...groupKind) (all []*group) {
+		for _, kind := range kinds {
+			all = append(all, n.groupsOf(t, kind, c, 1)...)
+		}
+		return all
+	}
+	created := append(groups(storage.Runs, insertGroup), groups(storage.RunEvents, insertGroup)...)
+	one := groups(storage.Runs, presentGroup, absentGroup, leavingGroup, updateGroup, insertGroup)
+	other := append(groups(storage.RunEvents, deleteGroup, updateGroup), groups(storage.QueueSlots, presentGroup, deleteGroup, updateGroup, insertGroup)...)
+	return []text{
+		{"runs that are created", newStatements(n).sharedCommit(merged([][]*group{created, created}))},
+		{"every operation", newStatements(n).sharedCommit(merged([][]*group{one, other, created}))},
+	}
+}
+
+// TestSharedParameters: a text uses exactly the parameters that are sent with it, and
+// does not depend on how many commits share it.
+func TestSharedParameters(t *testing.T) {
+	n, err := newNames(`a"b'c {group} $9`)
+	require.NoError(t, err)
+	number := regexp.MustCompile(`\$[0-9]+`)
+	schema, _, _ := strings.Cut(n.of(storage.Runs).name, ".")
+	for _, k := range groupKinds {
+		if k.kind == heldGroup {
+			continue // of transactions that are open
+		}
+		for _, c := range storage.Collections() {
+			groups := n.groupsOf(t, k.kind, c, 2)
+			if groups == nil || slices.ContainsFunc(groups, func(g *group) bool { return g.kind == materializeGroup }) {
+				continue // payloads are not copied in shared transactions
+			}
+			two, four := merged([][]*group{groups, groups}), merged([][]*group{groups, groups, groups, groups})
+			sql := newStatements(n).sharedCommit(two)
+			require.Equal(t, sql, newStatements(n).sharedCommit(four))
+			used := map[string]bool{}
+			for _, p := range number.FindAllString(strings.ReplaceAll(sql, schema, ""), -1) {
+				used[p] = true
+			}
+			args := sharedArgs(four, "")
+			require.Len(t, used, len(args), sql)
+			for i := range args {
+				require.True(t, used["$"+strconv.Itoa(i+1)], "parameter %d of:\n%s", i+1, sql)
+			}
+			for _, g := range four {
+				require.Equal(t, []int32{0, 0, 1, 1, 2, 2, 3, 3}, g.members)
+				require.Len(t, g.environments, 8)
+				require.Len(t, g.ids(), 8)
+			}
+		}
+	}
 }
 
 func lookupTexts(s *statements) (texts []text) {

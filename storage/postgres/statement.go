@@ -85,8 +85,8 @@ type statements struct {
 	names *names
 
 	settings, planner, settingsJoined, lockTry, lockWait, versions, clock, notify string
-	commitEnded, appended, append                                        string
-	sharedLockTry, sharedNotify                                          string
+	commitEnded, appended, append                                                 string
+	sharedLockTry, sharedNotify                                                   string
 
 	mu     sync.Mutex
 	shapes map[string]string

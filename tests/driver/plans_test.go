@@ -89,6 +89,8 @@ func (l *lab) planEverything() {
 		if kind := s.kind(); kind == "commit" || kind == "append" { // these follow the settings of their transaction
 			_, err = conn.Exec(l.Context(), settings.sql, settings.args...)
 			require.NoError(l, err)
+			_, err = conn.Exec(l.Context(), "SELECT set_config('runlane.busy', '', true)") // or a shared one of its locks
+			require.NoError(l, err)
 		}
 		var text []byte
 		require.NoError(l, conn.QueryRow(l.Context(), "EXPLAIN (FORMAT JSON) EXECUTE "+name+values).Scan(&text))
@@ -175,7 +177,7 @@ type sqlFile struct {
 }
 
 // long are the holes that take more than a line.
-var long = []string{"groups", "asserts", "merged", "operator_columns", "document", "scope"}
+var long = []string{"groups", "asserts", "lookups", "refusals", "planner", "merged", "operator_columns", "document", "scope"}
 
 func sqlFiles(t *testing.T) (files []sqlFile) {
 	t.Helper()
@@ -308,6 +310,7 @@ func (l *lab) sendEverything(lose *responses) {
 		l.transact(steps(reads(watched, kept, gone, item(c, "absent")), writes(plain(kept)), remove))
 		l.transact(steps(reads(watched, item(c, "absent")), now))
 	}
+	l.sendShared()
 	r, recs := newRun(l.T, "shared", `{"n":1}`)
 	l.transact(creates(recs...))
 	l.transact(func(ctx context.Context, tx storage.Tx) error {
@@ -346,6 +349,29 @@ func (l *lab) sendEverything(lose *responses) {
 	_, found, err := l.d.GetRun(l.Context(), "prod", r.ID)
 	require.NoError(l, err)
 	require.True(l, found)
+}
+
+// sendShared has two commits share a transaction that does everything to all
+// collections.
+func (l *lab) sendShared() {
+	l.Helper()
+	var all []callbackFunc
+	for _, c := range storage.Collections() {
+		kept, gone := item(c, "kept by a shared commit"), item(c, "deleted by a shared commit")
+		l.transact(creates(plain(kept), plain(gone)))
+		all = append(all, reads(item(c, "watched"), kept, gone, item(c, "absent")), writes(plain(kept)), creates(plain(item(c, "created by a shared commit"))))
+		if c != storage.Runs { // the payload of a run that goes may have to be copied, which is not shared
+			all = append(all, func(ctx context.Context, tx storage.Tx) error { return tx.Delete(ctx, gone) })
+		}
+	}
+	tr := jammed(l)
+	tr.join(steps(all...))
+	tr.join(creates(plain(slot("beside"))))
+	for _, r := range tr.flow() {
+		require.NoError(l, r.err)
+	}
+	trips, together := tr.shared()
+	require.Equal(l, []int64{1, 2}, []int64{trips, together})
 }
 
 // responses can be lost: what the server answers to the next thing that is sent

@@ -121,6 +121,36 @@ SELECT clock.at, h.last + 1 AS first,
 FROM head h, clock
 ORDER BY h.number
 
+-- planner
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true),
+       set_config('jit', 'off', true)
+
+-- try the locks of several commits
+WITH asked AS MATERIALIZED (
+  SELECT pg_catalog.hashtextextended(u.text, 0) AS hash, u.exclusive, u.member, u.place
+  FROM unnest($1::text[], $2::boolean[], $3::int[]) WITH ORDINALITY AS u(text, exclusive, member, place)
+), wanted AS MATERIALIZED (
+  SELECT hash, bool_or(exclusive) AS exclusive FROM asked GROUP BY hash ORDER BY hash
+), tried AS MATERIALIZED (
+  SELECT hash, CASE WHEN exclusive THEN pg_try_advisory_xact_lock(hash) ELSE pg_try_advisory_xact_lock_shared(hash) END AS taken
+  FROM wanted
+), busy AS MATERIALIZED (
+  SELECT a.member, min(a.place) AS place FROM asked a JOIN tried t ON t.hash = a.hash WHERE NOT t.taken GROUP BY a.member
+)
+SELECT pg_catalog.array_agg(b.place ORDER BY b.member) AS places,
+  set_config('runlane.busy', coalesce(string_agg(b.member::text, ',' ORDER BY b.member), ''), true) AS busy
+FROM busy b
+
+-- notify for several commits
+SELECT count(pg_notify($1, u.topic))
+FROM (
+  SELECT DISTINCT s.topic FROM unnest($2::text[], $3::int[]) AS s(topic, member)
+  WHERE s.member <> ALL (string_to_array(current_setting('runlane.refused'), ',')::int[])
+) u
+
 -- what was appended
 SELECT r.record_version AS version, r.observations_by_position_sort AS sort, r.record_document #>> ARRAY['value', 'at'] AS at
 FROM "runlane"."runlane_record_observation_records" r
