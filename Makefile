@@ -78,6 +78,7 @@ vet: ## go vet
 .PHONY: lint
 lint: $(LINT) ## golangci-lint, pinned; the first call builds it, which takes minutes
 	$(LINT) run ./...
+	cd bench && ../$(LINT) run ./...
 
 # A module of its own, so that the linter is no dependency of the library.
 $(LINT):
@@ -105,7 +106,19 @@ fuzz: ## run every fuzz target for FUZZ_TIME
 	@GO="$(GO)" FUZZ_TIME="$(FUZZ_TIME)" sh scripts/fuzz.sh
 
 .PHONY: bench
-bench: deps ## run the benchmarks of the packages once
+bench: deps ## compare with River, DBOS and SQL by hand, for half an hour; writes bench/results
+	cd bench && $(GO) run .
+
+.PHONY: bench-short
+bench-short: deps ## all of that in a few minutes, to see that it works: its figures say little
+	cd bench && $(GO) run . -short -out results/short
+
+.PHONY: bench-check
+bench-check: deps ## vet and test the benchmarks, which are a module of their own
+	cd bench && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: microbench
+microbench: deps ## run the benchmarks of the packages once
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./...
 
 .PHONY: clean
