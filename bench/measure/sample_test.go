@@ -143,7 +143,8 @@ func TestCostOfAUnit(t *testing.T) {
 		{Units: 30, Cost: measure.Cost{Units: 30, Counted: true, Commits: 1, RoundTrips: 10, Rows: 60, Entries: 270, WALBytes: 3000}},
 	}
 	require.Equal(t, &measure.PerUnit{Commits: 0.05, RoundTrips: 1, Rows: 2, Entries: 9, WALBytes: 200}, taken.Cost().Each())
-	require.Nil(t, measure.Taken{{Units: 1}}.Cost().Each(), "nothing was counted, which is not nothing")
+	require.Nil(t, measure.Cost{Units: 1}.Each(), "nothing was counted, which is not nothing")
+	require.Nil(t, measure.Cost{Counted: true}.Each(), "a unit of no work has no cost")
 	both := measure.Taken{{Latencies: []time.Duration{1, 2}}, {Latencies: []time.Duration{3}}}.Latencies()
 	require.Equal(t, []time.Duration{1, 2, 3}, both.Latencies)
 }

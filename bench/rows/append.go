@@ -25,7 +25,7 @@ func appendRow(ctx context.Context, b *Bench) ([]*report.Row, error) {
 		return b.appends(ctx, "runlane_append", d(l))
 	}}
 	var settings []entry
-	for _, size := range []int{4, 16, 64} {
+	for _, size := range pools {
 		settings = append(settings, entry{fmt.Sprintf("message-db style function, pool %d", size), func(ctx context.Context, l length) (measure.Sample, error) {
 			return b.messages(ctx, size, d(l))
 		}})

@@ -47,6 +47,9 @@ var All = []Row{
 	{"snapshot", snapshotRow},
 }
 
+// pools are the sizes that are tried for a peer's pool.
+var pools = []int{4, 16, 64}
+
 // pick is a size that depends on the form.
 func pick[T any](b *Bench, short, full T) T {
 	if b.Short {

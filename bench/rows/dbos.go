@@ -32,16 +32,21 @@ func (s dbosSetting) String() string {
 // dbosQueues are the settings with a queue; the last interval is the default of DBOS.
 // The short form tries the intervals with one size of the pool.
 func dbosQueues(b *Bench) (all []dbosSetting) {
-	pools := pick(b, []int{16}, []int{4, 16, 64})
+	sizes := pick(b, []int{16}, pools)
 	for _, poll := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, time.Second} {
-		for _, pool := range pools {
+		for _, pool := range sizes {
 			all = append(all, dbosSetting{pool, poll})
 		}
 	}
 	return all
 }
 
-func dbosDirect() []dbosSetting { return []dbosSetting{{pool: 4}, {pool: 16}, {pool: 64}} }
+func dbosDirect() (all []dbosSetting) {
+	for _, pool := range pools {
+		all = append(all, dbosSetting{pool: pool})
+	}
+	return all
+}
 
 // dbosSide is a launched application on a pool of its own.
 type dbosSide struct {
@@ -49,11 +54,11 @@ type dbosSide struct {
 	pool  *lab.Pool
 	ctx   dbos.Context
 	queue dbos.Queue // nil: direct
-	began func()
+	began func(payload)
 	ran   atomic.Int64
 }
 
-func (b *Bench) openDBOS(ctx context.Context, name string, set dbosSetting, began func()) (d *dbosSide, err error) {
+func (b *Bench) openDBOS(ctx context.Context, name string, set dbosSetting, began func(payload)) (d *dbosSide, err error) {
 	db, err := b.Lab.Database(ctx, name, func(context.Context, *lab.Database) error { return nil }) // it migrates itself
 	if err != nil {
 		return nil, err
@@ -87,9 +92,9 @@ func (b *Bench) openDBOS(ctx context.Context, name string, set dbosSetting, bega
 }
 
 // mail is a workflow of one step.
-func (d *dbosSide) mail(ctx dbos.Context, _ payload) (string, error) {
+func (d *dbosSide) mail(ctx dbos.Context, p payload) (string, error) {
 	if d.began != nil {
-		d.began()
+		d.began(p)
 	}
 	defer d.ran.Add(1)
 	return dbos.RunAsStep(ctx, func(context.Context) (string, error) { return "", nil }, dbos.WithStepName("send"))
@@ -101,11 +106,11 @@ func (d *dbosSide) close(err *error) {
 }
 
 // start starts one workflow: durably, when it returns.
-func (d *dbosSide) start() (dbos.WorkflowHandle[string], error) {
+func (d *dbosSide) start(p payload) (dbos.WorkflowHandle[string], error) {
 	if d.queue == nil {
-		return dbos.RunWorkflow(d.ctx, d.mail, somebody)
+		return dbos.RunWorkflow(d.ctx, d.mail, p)
 	}
-	return dbos.RunWorkflow(d.ctx, d.mail, somebody, dbos.WithQueue(d.queue))
+	return dbos.RunWorkflow(d.ctx, d.mail, p, dbos.WithQueue(d.queue))
 }
 
 // lives takes n workflows through their lives. Directly, 500 run at once; to the queue,
@@ -130,7 +135,7 @@ func (d *dbosSide) lives(ctx context.Context, n int) (measure.Sample, error) {
 	for i := range goroutines {
 		wg.Go(func() {
 			for next.Add(1) <= int64(n) && errs[i] == nil && ctx.Err() == nil {
-				handle, err := d.start()
+				handle, err := d.start(somebody)
 				if err == nil && d.queue == nil {
 					_, err = handle.GetResult() // from this process's memory, once it is stored
 				}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed4391e180/runlane/bench/measure"
 	"github.com/seed4391e180/runlane/bench/report"
 	"github.com/seed4391e180/runlane/lane"
@@ -16,10 +18,10 @@ import (
 // latencyRow: from the return of the call that stores a run to the start of its
 // handler, one run at a time on a system that is idle in between.
 func latencyRow(ctx context.Context, b *Bench) ([]*report.Row, error) {
-	calls := func(l length) int { return span(l, pick(b, 4, 10), pick(b, 30, 150)) }
+	calls := func(l length) int { return span(l, pick(b, 4, 10), pick(b, 20, 150)) }
 	ours := entry{"runlane", func(ctx context.Context, l length) (measure.Sample, error) { return b.latency(ctx, calls(l)) }}
 	var inRiver, queued, direct []entry
-	for _, set := range riverWorking() {
+	for _, set := range riverWorking(pick(b, []int{16}, pools)) {
 		inRiver = append(inRiver, entry{"River, " + set.String(), func(ctx context.Context, l length) (measure.Sample, error) {
 			return b.riverLatency(ctx, set, calls(l))
 		}})
@@ -71,39 +73,59 @@ func latencyRow(ctx context.Context, b *Bench) ([]*report.Row, error) {
 // holds back the next fetch, and never the same, so that no poll keeps in step with it.
 func calm() time.Duration { return 110*time.Millisecond + rand.N(60*time.Millisecond) }
 
-// apart calls store a number of times and takes the time from its return until began
-// tells when the handler started.
-func apart(ctx context.Context, n int, began <-chan time.Time, store func(ctx context.Context) error) (measure.Sample, error) {
+// starting is a handler that told that it began.
+type starting struct {
+	payload payload
+	at      time.Time
+}
+
+// starts is a channel of handlers that began, and what they call.
+func starts() (began chan starting, tell func(payload)) {
+	began = make(chan starting, 1000)
+	return began, func(p payload) { began <- starting{p, time.Now()} }
+}
+
+// apart calls store a number of times and takes the time from its return until the
+// handler of what was stored tells that it began. Others do not count, such as one that
+// was cut short at the end of an earlier turn and is taken up again.
+func apart(ctx context.Context, n int, began <-chan starting, store func(ctx context.Context, p payload) error) (measure.Sample, error) {
 	const warm = 3
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	s := measure.Sample{Units: n}
 	start := time.Now()
 	for i := range warm + n {
 		if err := rest(ctx, calm()); err != nil {
 			return s, err
 		}
-		if err := store(ctx); err != nil {
+		mine := payload{User: uuid.NewString(), Template: somebody.Template}
+		if err := store(ctx, mine); err != nil {
 			return s, err
 		}
 		returned := time.Now()
-		select {
-		case at := <-began:
-			if i >= warm {
-				s.Latencies = append(s.Latencies, at.Sub(returned))
-			}
-		case <-time.After(patience):
-			return s, errors.New("the handler never starts")
-		case <-ctx.Done():
-			return s, ctx.Err()
+		at, err := await(ctx, began, mine)
+		if err != nil {
+			return s, err
+		}
+		if i >= warm {
+			s.Latencies = append(s.Latencies, at.Sub(returned))
 		}
 	}
 	s.Took = time.Since(start)
 	return s, nil
 }
 
-// starts is a channel of the times at which handlers began, and what they call.
-func starts() (began chan time.Time, tell func()) {
-	began = make(chan time.Time, 1000)
-	return began, func() { began <- time.Now() }
+func await(ctx context.Context, began <-chan starting, mine payload) (time.Time, error) {
+	for {
+		select {
+		case st := <-began:
+			if st.payload == mine {
+				return st.at, nil
+			}
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("the handler never starts: %w", ctx.Err())
+		}
+	}
 }
 
 func (b *Bench) latency(ctx context.Context, n int) (sample measure.Sample, err error) {
@@ -119,8 +141,8 @@ func (b *Bench) latency(ctx context.Context, n int) (sample measure.Sample, err 
 	}
 	stop := c.work(ctx, lane.WorkerConfig{Concurrency: slots})
 	defer func() { err = errors.Join(err, stop()) }()
-	return apart(ctx, n, began, func(ctx context.Context) error {
-		_, err := c.task.Trigger(ctx, somebody)
+	return apart(ctx, n, began, func(ctx context.Context, p payload) error {
+		_, err := c.task.Trigger(ctx, p)
 		return err
 	})
 }
@@ -137,8 +159,8 @@ func (b *Bench) riverLatency(ctx context.Context, set riverSetting, n int) (samp
 		return sample, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	return apart(ctx, n, began, func(ctx context.Context) error {
-		_, err := r.client.Insert(ctx, mail{somebody}, nil)
+	return apart(ctx, n, began, func(ctx context.Context, p payload) error {
+		_, err := r.client.Insert(ctx, mail{p}, nil)
 		return err
 	})
 }
@@ -150,8 +172,8 @@ func (b *Bench) dbosLatency(ctx context.Context, set dbosSetting, n int) (sample
 		return sample, err
 	}
 	defer d.close(&err)
-	return apart(ctx, n, began, func(context.Context) error {
-		_, err := d.start()
+	return apart(ctx, n, began, func(_ context.Context, p payload) error {
+		_, err := d.start(p)
 		return err
 	})
 }

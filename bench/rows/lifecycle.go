@@ -20,7 +20,7 @@ const slots = 500
 func lifecycleRiverRow(ctx context.Context, b *Bench) ([]*report.Row, error) {
 	runs := func(l length) int { return span(l, pick(b, 2000, 10_000), pick(b, 10_000, 60_000)) }
 	var settings []entry
-	for _, set := range riverWorking() {
+	for _, set := range riverWorking(pools) {
 		settings = append(settings, entry{"River, " + set.String(), func(ctx context.Context, l length) (measure.Sample, error) {
 			return b.riverLife(ctx, set, runs(l))
 		}})

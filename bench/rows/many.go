@@ -29,7 +29,7 @@ func manyRow(ctx context.Context, b *Bench) ([]*report.Row, error) {
 		})
 	}}
 	var inserts, fast []entry
-	for _, set := range riverPools() {
+	for _, set := range riverInserting() {
 		inserts = append(inserts, b.riverMany("River InsertMany", set, (*riverSide).insertMany))
 		fast = append(fast, b.riverMany("River InsertManyFast", set, (*riverSide).insertFast))
 	}
@@ -49,7 +49,7 @@ func manyRow(ctx context.Context, b *Bench) ([]*report.Row, error) {
 }
 
 func (b *Bench) manyTime(l length) time.Duration {
-	return span(l, pick(b, 400*time.Millisecond, 2*time.Second), pick(b, 2*time.Second, 10*time.Second))
+	return span(l, pick(b, 300*time.Millisecond, 2*time.Second), pick(b, 1500*time.Millisecond, 8*time.Second))
 }
 
 func (r *riverSide) insertMany(ctx context.Context) error {

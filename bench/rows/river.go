@@ -50,16 +50,21 @@ func (s riverSetting) String() string {
 	return fmt.Sprintf("pool %d, fetch cooldown %v, poll %v", s.pool, s.cooldown, s.poll)
 }
 
-// riverPools are the settings of a client that only inserts.
-func riverPools() []riverSetting { return []riverSetting{{pool: 4}, {pool: 16}, {pool: 64}} }
+// riverInserting are the settings of a client that only inserts.
+func riverInserting() (all []riverSetting) {
+	for _, pool := range pools {
+		all = append(all, riverSetting{pool: pool})
+	}
+	return all
+}
 
 // riverWorking are the settings of a client that works. The first pair of intervals is
 // the one of River's own benchmark, the last its defaults.
-func riverWorking() (all []riverSetting) {
+func riverWorking(pools []int) (all []riverSetting) {
 	for _, intervals := range [][2]time.Duration{
 		{2 * time.Millisecond, 20 * time.Millisecond}, {20 * time.Millisecond, 100 * time.Millisecond}, {100 * time.Millisecond, time.Second},
 	} {
-		for _, pool := range []int{4, 16, 64} {
+		for _, pool := range pools {
 			all = append(all, riverSetting{pool, intervals[0], intervals[1]})
 		}
 	}
@@ -75,7 +80,7 @@ type riverSide struct {
 }
 
 // openRiver makes a client; slots 0 is one that only inserts.
-func (b *Bench) openRiver(ctx context.Context, name string, set riverSetting, slots int, began func()) (*riverSide, error) {
+func (b *Bench) openRiver(ctx context.Context, name string, set riverSetting, slots int, began func(payload)) (*riverSide, error) {
 	db, err := b.riverDatabase(ctx, name)
 	if err != nil {
 		return nil, err
@@ -88,9 +93,9 @@ func (b *Bench) openRiver(ctx context.Context, name string, set riverSetting, sl
 	config := &river.Config{Logger: b.logger("river")}
 	if slots > 0 {
 		workers := river.NewWorkers()
-		river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[mail]) error {
+		river.AddWorker(workers, river.WorkFunc(func(_ context.Context, job *river.Job[mail]) error {
 			if began != nil {
-				began()
+				began(job.Args.payload)
 			}
 			return nil
 		}))

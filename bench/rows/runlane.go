@@ -100,7 +100,7 @@ func (t *tally) wait(ctx context.Context) error {
 	}
 }
 
-func (b *Bench) newCrew(s *store, began func()) (*crew, error) {
+func (b *Bench) newCrew(s *store, began func(payload)) (*crew, error) {
 	c := &crew{store: s, tally: newTally()}
 	var err error
 	c.lane, err = lane.New(s.driver, lane.Config{
@@ -115,9 +115,9 @@ func (b *Bench) newCrew(s *store, began func()) (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.task = lane.Define(c.lane, "mail", func(context.Context, *lane.Attempt, payload) (struct{}, error) {
+	c.task = lane.Define(c.lane, "mail", func(_ context.Context, _ *lane.Attempt, p payload) (struct{}, error) {
 		if began != nil {
-			began()
+			began(p)
 		}
 		return struct{}{}, nil
 	}, lane.TaskOptions{})

@@ -15,7 +15,7 @@ const callers = 64
 // triggerRow: one run a call, durable when the call returns.
 func triggerRow(ctx context.Context, b *Bench) ([]*report.Row, error) {
 	var settings []entry
-	for _, set := range riverPools() {
+	for _, set := range riverInserting() {
 		settings = append(settings, entry{"River Insert, " + set.String(), func(ctx context.Context, l length) (measure.Sample, error) {
 			return b.riverInserts(ctx, set, b.triggerTime(l))
 		}})
