@@ -85,6 +85,19 @@ $(LINT):
 	GOBIN=$(CURDIR)/bin/tmp $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/tmp/golangci-lint $(LINT) && rmdir bin/tmp
 
+# The gate is a module of its own, so that PostgreSQL's grammar is no dependency of
+# the library. POLICY_BASE=REVISION also checks that the inventory only shrinks.
+.PHONY: policy
+policy: ## check the SQL of this repository against docs/policy.md
+	$(GO) -C policy run ./cmd/sqlpolicy check --inventory ../sqlpolicy.inventory $(if $(POLICY_BASE),--base $(POLICY_BASE)) ..
+
+.PHONY: policy-test
+policy-test: $(LINT) ## tidy, vet, lint and test the module of the gate
+	$(GO) -C policy mod tidy -diff
+	$(GO) -C policy vet ./...
+	cd policy && $(CURDIR)/$(LINT) run ./...
+	$(GO) -C policy test -timeout 10m ./...
+
 .PHONY: generate
 generate: ## regenerate the ent client from ent/schema
 	$(GO) generate ./ent
@@ -104,6 +117,7 @@ migration-check: deps ## fail if the migrations do not match ent/schema
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZ_TIME
 	@GO="$(GO)" FUZZ_TIME="$(FUZZ_TIME)" sh scripts/fuzz.sh
+	@cd policy && GO="$(GO)" FUZZ_TIME="$(FUZZ_TIME)" sh ../scripts/fuzz.sh
 
 .PHONY: bench
 bench: deps ## compare with River, DBOS and SQL by hand, for half an hour; writes bench/results
