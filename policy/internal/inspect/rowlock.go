@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -25,6 +26,9 @@ func (w *walker) rowLocks(n *pg.SelectStmt) {
 			location = nextFor(w.sql, from)
 		}
 		from = location + 1
+		if w.changes(n, clause) {
+			continue
+		}
 		w.found(rule.RowLock, location, lockText(clause))
 	}
 }
@@ -51,6 +55,54 @@ func lastPlace(n *pg.SelectStmt) (last int) {
 		return true
 	})
 	return last
+}
+
+// changes reports whether the statement writes every table that a clause locks: then
+// the lock is one that the write would take.
+func (w *walker) changes(n *pg.SelectStmt, clause *pg.LockingClause) bool {
+	named := map[string]string{} // tables by the names that a clause may call them
+	for _, f := range n.GetFromClause() {
+		visit(f.ProtoReflect(), func(m protoreflect.Message) bool {
+			if v, ok := m.Interface().(*pg.RangeVar); ok {
+				alias := v.GetAlias().GetAliasname()
+				if alias == "" {
+					alias = v.GetRelname()
+				}
+				named[alias] = relation(v)
+			}
+			return true
+		})
+	}
+	if len(clause.GetLockedRels()) > 0 {
+		only := map[string]string{}
+		for _, r := range clause.GetLockedRels() {
+			only[r.GetRangeVar().GetRelname()] = named[r.GetRangeVar().GetRelname()]
+		}
+		named = only
+	}
+	for _, table := range named {
+		if !slices.Contains(w.writes, table) {
+			return false
+		}
+	}
+	return len(named) > 0
+}
+
+// changed are the tables that the writing common table expressions change.
+func changed(with *pg.WithClause) (tables []string) {
+	for _, c := range with.GetCtes() {
+		switch q := c.GetCommonTableExpr().GetCtequery().GetNode().(type) {
+		case *pg.Node_InsertStmt:
+			tables = append(tables, relation(q.InsertStmt.GetRelation()))
+		case *pg.Node_UpdateStmt:
+			tables = append(tables, relation(q.UpdateStmt.GetRelation()))
+		case *pg.Node_DeleteStmt:
+			tables = append(tables, relation(q.DeleteStmt.GetRelation()))
+		case *pg.Node_MergeStmt:
+			tables = append(tables, relation(q.MergeStmt.GetRelation()))
+		}
+	}
+	return tables
 }
 
 // lockText is a locking clause in one spelling.

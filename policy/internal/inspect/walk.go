@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -20,6 +21,7 @@ type walker struct {
 	column string          // likewise
 	works  bool            // within a statement that writes: its locks are part of its work
 	feeds  map[string]bool // common table expressions that a writing one reads
+	writes []string        // tables that a writing one changes
 }
 
 // top walks a statement, and notes what it does for rules that look at more than one.
@@ -81,6 +83,7 @@ func (w *walker) node(m protoreflect.Message) {
 	case *pg.SelectStmt:
 		w.works = w.works || n.GetIntoClause() != nil
 		w.feeds = feeding(n.GetWithClause())
+		w.writes = slices.Concat(w.writes, changed(n.GetWithClause()))
 	case *pg.CommonTableExpr:
 		w.works = w.works || w.feeds[n.GetCtename()]
 	case *pg.DefElem:

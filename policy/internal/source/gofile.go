@@ -34,7 +34,7 @@ func ParseGo(name string, data []byte) *GoFile {
 		g.broken = true
 		return g
 	}
-	tree, err := parser.ParseFile(g.set, name, data, parser.ParseComments|parser.SkipObjectResolution)
+	tree, err := parser.ParseFile(g.set, name, data, parser.ParseComments)
 	if err != nil {
 		g.file.found(rule.Unreadable, 0, "file", "not Go: "+err.Error())
 		g.broken = true

@@ -6,24 +6,31 @@ import (
 	"strings"
 )
 
+// same reports whether two names in one file stand for one variable. The parser
+// resolves names within a function; nothing more is needed of it.
+func same(e ast.Expr, id *ast.Ident) bool {
+	other, ok := e.(*ast.Ident)
+	return ok && other.Obj != nil && other.Obj == id.Obj //nolint:staticcheck // types are not loaded: see Packages
+}
+
+// inside reports whether a name is declared within a function.
+func inside(fn *ast.FuncDecl, id *ast.Ident) bool {
+	return id.Obj != nil && fn.Pos() <= id.Obj.Pos() && id.Obj.Pos() < fn.End() //nolint:staticcheck // as above
+}
+
 // local are the values of a variable of the function: what it is assigned, and what is
 // appended to that.
 func (f *folder) local(id *ast.Ident, depth int) (list []mapped, ok bool) {
+	if !inside(f.function, id) {
+		return nil, false
+	}
 	var bases, appended []ast.Expr
-	declared := false
 	ast.Inspect(f.function, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.Field:
-			for _, name := range n.Names {
-				declared = declared || name.Name == id.Name
-			}
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
-				if l, ok := left.(*ast.Ident); !ok || l.Name != id.Name {
-					continue
-				}
-				declared = true
 				switch {
+				case !same(left, id):
 				case n.Tok == token.ADD_ASSIGN:
 					appended = append(appended, n.Rhs[0])
 				case len(n.Rhs) == len(n.Lhs):
@@ -34,35 +41,28 @@ func (f *folder) local(id *ast.Ident, depth int) (list []mapped, ok bool) {
 			}
 		case *ast.ValueSpec:
 			for i, name := range n.Names {
-				if name.Name == id.Name {
-					declared = true
-					if len(n.Values) == len(n.Names) {
-						bases = append(bases, n.Values[i])
-					}
+				if same(name, id) && len(n.Values) == len(n.Names) {
+					bases = append(bases, n.Values[i])
 				}
 			}
 		case *ast.RangeStmt:
-			if ids(n.Key, id.Name) || ids(n.Value, id.Name) {
-				declared = true
-				bases = append(bases, elements(n, id.Name)...)
+			if same(n.Key, id) || same(n.Value, id) {
+				bases = append(bases, f.elements(n, id)...)
 			}
 		}
 		return true
 	})
-	if !declared {
-		return nil, false
-	}
-	if len(bases) == 0 && len(appended) == 0 {
-		return f.hole(id), true // a parameter
-	}
 	for _, b := range bases {
-		if self(b, id.Name) {
-			continue // q = q + "…", or f(q)
+		if mentions(b, id) { // q = q + "…" is appended, f(q) is not known
+			if e, ok := b.(*ast.BinaryExpr); ok && e.Op == token.ADD && same(e.X, id) {
+				appended = append(appended, e.Y)
+			}
+			continue
 		}
 		list = append(list, f.fold(b, depth+8)...)
 	}
 	if len(list) == 0 {
-		list = f.hole(id)
+		list = f.hole(id) // a parameter, say
 	}
 	if len(appended) > 0 {
 		longer := list
@@ -71,7 +71,7 @@ func (f *folder) local(id *ast.Ident, depth int) (list []mapped, ok bool) {
 		}
 		list = append(list, longer...)
 	}
-	return list[:min(len(list), maxTexts)], true
+	return list, true
 }
 
 func ids(e ast.Expr, name string) bool {
@@ -79,31 +79,95 @@ func ids(e ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
-// elements are what a loop over a literal list gives its variable.
-func elements(n *ast.RangeStmt, name string) (list []ast.Expr) {
-	c, ok := n.X.(*ast.CompositeLit)
-	if !ok {
-		return nil
-	}
-	for _, e := range c.Elts {
-		if kv, ok := e.(*ast.KeyValueExpr); ok {
-			if ids(n.Key, name) {
+// elements are what a loop over a list of literals gives its variable.
+func (f *folder) elements(n *ast.RangeStmt, id *ast.Ident) (list []ast.Expr) {
+	for _, c := range f.lists(n.X, 0) {
+		for _, e := range c.Elts {
+			kv, keyed := e.(*ast.KeyValueExpr)
+			switch {
+			case keyed && same(n.Key, id):
 				list = append(list, kv.Key)
-			} else {
+			case keyed:
 				list = append(list, kv.Value)
+			case same(n.Value, id):
+				list = append(list, e)
 			}
-		} else if ids(n.Value, name) {
-			list = append(list, e)
 		}
 	}
 	return list
 }
 
-// self reports whether an expression mentions a name.
-func self(e ast.Expr, name string) bool {
+// lists are the literals that an expression puts together: itself, what a name stands
+// for, and the arguments of append.
+func (f *folder) lists(e ast.Expr, depth int) (found []*ast.CompositeLit) {
+	if depth > 4 {
+		return nil
+	}
+	switch e := e.(type) {
+	case *ast.CompositeLit:
+		return []*ast.CompositeLit{e}
+	case *ast.CallExpr:
+		if ids(e.Fun, "append") {
+			for _, a := range e.Args {
+				found = append(found, f.lists(a, depth+1)...)
+			}
+		}
+	case *ast.Ident:
+		if f.function != nil && inside(f.function, e) {
+			ast.Inspect(f.function, func(n ast.Node) bool {
+				if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == len(a.Rhs) {
+					for i, left := range a.Lhs {
+						if same(left, e) && !mentions(a.Rhs[i], e) {
+							found = append(found, f.lists(a.Rhs[i], depth+1)...)
+						}
+					}
+				}
+				return true
+			})
+		}
+		if found == nil && (f.function == nil || !inside(f.function, e)) {
+			for _, v := range f.packages.values[f.file.folder][e.Name] {
+				if v.file == f.file { // places in another file are not this file's
+					found = append(found, f.lists(v.expr, depth+1)...)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// field is the text of a field of the variable of a loop over literals of structs.
+func (f *folder) field(s *ast.SelectorExpr, depth int) (list []mapped) {
+	id, ok := s.X.(*ast.Ident)
+	if !ok || f.function == nil {
+		return nil
+	}
+	ast.Inspect(f.function, func(n ast.Node) bool {
+		loop, ok := n.(*ast.RangeStmt)
+		if !ok || !same(loop.Value, id) && !same(loop.Key, id) {
+			return true
+		}
+		for _, e := range f.elements(loop, id) {
+			c, ok := e.(*ast.CompositeLit)
+			if !ok {
+				continue
+			}
+			for _, member := range c.Elts {
+				if kv, ok := member.(*ast.KeyValueExpr); ok && ids(kv.Key, s.Sel.Name) {
+					list = append(list, f.fold(kv.Value, depth+8)...)
+				}
+			}
+		}
+		return true
+	})
+	return list
+}
+
+// mentions reports whether an expression mentions a variable.
+func mentions(e ast.Expr, id *ast.Ident) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && id.Name == name {
+		if other, ok := n.(*ast.Ident); ok && same(other, id) {
 			found = true
 		}
 		return !found

@@ -111,7 +111,7 @@ func parameters(text string) (changed, first string) {
 		case text[t.Start] == '?':
 			first = or(first, "?")
 			out[t.Start] = 'p' // a name, as long as the mark
-		case text[t.Start] == ':' && i+1 < len(tokens) && tokens[i+1].Start == t.End && named(tokens, i, text):
+		case text[t.Start] == ':' && i+1 < len(tokens) && tokens[i+1].Start == t.End && colon(tokens, i, text):
 			next := tokens[i+1]
 			first = or(first, text[t.Start:next.End])
 			out[t.Start] = ' '
@@ -135,9 +135,9 @@ func or(a, b string) string {
 	return b
 }
 
-// named reports whether the colon at i begins a parameter: it is not part of a cast,
+// colon reports whether the colon at i begins a parameter: it is not part of a cast,
 // an assignment or a slice.
-func named(tokens []lex.Token, i int, text string) bool {
+func colon(tokens []lex.Token, i int, text string) bool {
 	next := tokens[i+1].Kind
 	if next != lex.Word && next != lex.String && next != lex.Quoted || cast(tokens, i, text) {
 		return false

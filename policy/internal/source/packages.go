@@ -180,8 +180,8 @@ func isString(e ast.Expr) bool {
 	return ok && id.Name == "string"
 }
 
-// maxTexts bounds how many values one name may have.
-const maxTexts = 16
+// maxTexts bounds how many texts may be put together of the values of several names.
+const maxTexts = 64
 
 // fold are the texts that an expression may be: more than one if a variable is
 // assigned more than once. Parts that are not constant are holes; what is one hole
@@ -253,18 +253,26 @@ func (f *folder) fold(e ast.Expr, depth int) []mapped {
 				return list
 			}
 		}
+		if list := f.field(e, depth); list != nil {
+			return list
+		}
 	case *ast.CallExpr:
 		return f.call(e, depth)
 	}
 	return f.hole(e)
 }
 
+// product puts each text before each other one. Of too many it is the first, marked
+// as not known.
 func product(a, b []mapped) (list []mapped) {
+	if len(a) > 1 && len(b) > 1 && len(a)*len(b) > maxTexts {
+		first := a[0].then(b[0])
+		first.holes++
+		return []mapped{first}
+	}
 	for _, x := range a {
 		for _, y := range b {
-			if len(list) < maxTexts {
-				list = append(list, x.then(y))
-			}
+			list = append(list, x.then(y))
 		}
 	}
 	return list

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -59,6 +60,19 @@ func (f *file) script(whole bool) {
 	for _, s := range statements {
 		steps = append(steps, f.statement(s)...)
 	}
+	if named.MatchString(f.text) { // each is a query of its own
+		for _, s := range steps {
+			f.sequence([]inspect.Step{s}, false)
+		}
+		return
+	}
+	f.sequence(steps, whole)
+}
+
+// named is the comment before a query of a file from which code is generated.
+var named = regexp.MustCompile(`(?m)^-- name: \w+`)
+
+func (f *file) sequence(steps []inspect.Step, whole bool) {
 	for _, h := range inspect.Sequence(steps, inspect.Transaction{Whole: whole}) {
 		f.found(h.Code, h.Offset, h.Object, h.Note)
 	}
