@@ -48,6 +48,9 @@ type Finding struct {
 	Note    string `json:"note,omitempty"`
 	Why     string `json:"why"`
 	Instead string `json:"instead"`
+	// Listed is the line of the policy file that would list the finding and those
+	// like it in its file; empty for findings about the policy file itself.
+	Listed string `json:"listed,omitempty"`
 }
 
 // A Report is what a check found.
@@ -58,6 +61,7 @@ type Report struct {
 	GoFiles    int       `json:"goFiles"`
 	Statements int       `json:"statements"`
 	Dynamic    int       `json:"dynamic"` // statements put together at run time: not judged, or in part
+	Inventory  bool      `json:"-"`       // a policy file was given
 	Listed     int       `json:"listed"`  // findings that the policy file lists
 	Skipped    []string  `json:"skipped,omitempty"`
 	Start      []string  `json:"-"` // the lines that would list the findings
@@ -109,13 +113,16 @@ type project struct {
 	keys     []source.Key
 }
 
+// noFile is the name of the policy file where there is none.
+const noFile = ""
+
 // open reads the policy file and what it refers to.
 func open(o Options) (*project, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
-	p := &project{file: &inventory.File{Name: "the policy file"}, forced: map[string]bool{}, skips: map[int]bool{}, holes: map[int]bool{}}
+	p := &project{file: &inventory.File{Name: noFile}, forced: map[string]bool{}, skips: map[int]bool{}, holes: map[int]bool{}}
 	p.root = resolved(root)
 	if o.Inventory == "" {
 		if o.Base != "" {
@@ -184,6 +191,11 @@ func (p *project) judge() (*Report, error) {
 		levels[r.Code] = p.file.Level(r)
 	}
 	p.findings = slices.DeleteFunc(p.findings, func(f source.Finding) bool { return levels[f.Code] == rule.Off })
+	lines := map[[3]string]string{}
+	for _, l := range inventory.Start(p.findings) {
+		l.Reason = "REASON"
+		lines[[3]string{string(l.Code), l.File, l.Object}] = inventory.Write(l)
+	}
 	before := len(p.findings)
 	p.findings = p.file.Judge(p.findings, p.names, p.holes, p.skips)
 	for _, f := range p.findings {
@@ -198,18 +210,20 @@ func (p *project) judge() (*Report, error) {
 	slices.SortStableFunc(p.findings, func(a, b source.Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Object, b.Object))
 	})
-	p.report.Grammar = Grammar
+	p.report.Grammar, p.report.Inventory = Grammar, p.file.Name != noFile
 	p.report.Findings = []Finding{}
 	var listable []source.Finding
 	for _, f := range p.findings {
 		r, _ := rule.Of(f.Code)
-		p.report.Findings = append(p.report.Findings, Finding{
+		x := Finding{
 			Code: string(f.Code), Name: r.Name, Level: string(levels[f.Code]), File: f.File, Line: f.Line, Column: f.Column,
 			Object: f.Object, Note: f.Note, Why: r.Why, Instead: r.Instead,
-		})
+		}
 		if f.Code < rule.Stale {
 			listable = append(listable, f)
+			x.Listed = lines[[3]string{x.Code, x.File, x.Object}]
 		}
+		p.report.Findings = append(p.report.Findings, x)
 	}
 	for _, l := range inventory.Start(listable) {
 		p.report.Start = append(p.report.Start, inventory.Write(l))

@@ -20,6 +20,9 @@ func (r *Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "    %s\n", f.Note)
 		}
 		fmt.Fprintf(&b, "    why: %s\n    instead: %s\n", f.Why, f.Instead)
+		if r.Inventory && f.Listed != "" {
+			fmt.Fprintf(&b, "    if it is approved, list it: %s\n", f.Listed)
+		}
 	}
 	fmt.Fprintf(&b, "%d findings, %d listed or allowed; %d statements in %d SQL files and %d Go files, by the grammar of PostgreSQL %s\n",
 		len(r.Findings), r.Listed, r.Statements, r.SQLFiles, r.GoFiles, r.Grammar)

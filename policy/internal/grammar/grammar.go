@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"github.com/seed4391e180/runlane/policy/internal/lex"
 )
 
 // Version is the version of PostgreSQL whose grammar this is.
@@ -38,6 +40,9 @@ func Parse(sql string) (*pg.ParseResult, error) {
 	if offset := tooDeep(sql); offset >= 0 {
 		return nil, &Error{Message: fmt.Sprintf("nested more than %d levels deep", maxDepth), Offset: offset}
 	}
+	// A comment between the words of NOT IN, NULLS FIRST and the like, which the
+	// parser reads ahead for, would be an error to libpg_query.
+	sql = lex.Blank(sql)
 	tree, err := parse(sql)
 	if err != nil {
 		return nil, plain(sql, err)

@@ -65,7 +65,7 @@ func Startup(options string) bool { return startup.MatchString(options) }
 
 // option judges the options of servers and subscriptions, which may hold settings.
 func (w *walker) option(d *pg.DefElem) {
-	if s := d.GetArg().GetString_().GetSval(); Startup(s) {
+	if s := d.GetArg().GetString_().GetSval(); d.GetDefname() != "as" && Startup(s) { // a body is judged itself
 		w.found(rule.Serializable, int(d.GetLocation()), "default_transaction_isolation")
 	}
 }

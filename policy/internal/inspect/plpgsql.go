@@ -15,6 +15,10 @@ import (
 // plpgsql judges a body in PL/pgSQL. The parser wants the whole statement that the
 // body stands in.
 func (r *reader) plpgsql(statement, body, object string, place at) {
+	if start, end, ok := bodyLiteral(statement); ok && statement[start:end] == body {
+		body = lex.Blank(body) // as grammar.Parse does
+		statement = statement[:start] + body + statement[end:]
+	}
 	tree, err := parseBody(statement)
 	if err != nil {
 		r.hit(rule.Unparsed, place.offset(firstToken(body, 0)), object, err.Error())
@@ -213,6 +217,13 @@ func (b *plBody) find(query string) at {
 	}
 	if b.place.fixed {
 		return b.place
+	}
+	if rest, ok := strings.CutPrefix(query, "SELECT"); ok { // the parser's word for PERFORM
+		for _, word := range []string{"PERFORM", "perform"} {
+			if i := strings.Index(b.body[from:], word+rest); i >= 0 && !strings.Contains(b.body[from:from+i], query) {
+				return at{base: b.place.base + from + i + 1}
+			}
+		}
 	}
 	from = max(from, min(b.after, len(b.body)))
 	if i := strings.Index(b.body[from:], query); i >= 0 {

@@ -48,6 +48,33 @@ func Tokens(sql string) []Token {
 	return list
 }
 
+// Blank puts spaces in place of comments. Lines and offsets stay.
+func Blank(sql string) string {
+	var out []byte
+	for i := 0; i < len(sql); {
+		end := skip(sql, i)
+		if end == i {
+			i = next(sql, i).End
+			continue
+		}
+		if !isSpace(sql[i]) {
+			if out == nil {
+				out = []byte(sql)
+			}
+			for at := i; at < end; at++ {
+				if out[at] != '\n' {
+					out[at] = ' '
+				}
+			}
+		}
+		i = end
+	}
+	if out == nil {
+		return sql
+	}
+	return string(out)
+}
+
 // skip is the end of the space or the comment at i; i itself if there is none.
 func skip(sql string, i int) int {
 	switch {
