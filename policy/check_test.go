@@ -178,6 +178,9 @@ func TestBase(t *testing.T) {
 		{"a statement that moved", map[string]string{"a.sql": "LOCK t", "sub/c.sql": lock, "policy": head + table + strings.Replace(listed, "a.sql", "sub/c.sql", 1)}, nil},
 		{"a statement that moved and stayed", map[string]string{"sub/c.sql": lock, "policy": head + table + listed + strings.Replace(listed, "a.sql", "sub/c.sql", 1)},
 			[]string{"policy SP902 SP104 pg_advisory_lock: the line is not in HEAD"}},
+		{"a statement that moved and was copied", map[string]string{"a.sql": "LOCK t", "b.sql": lock, "c.sql": lock,
+			"policy": head + table + strings.Replace(listed, "a.sql", "b.sql", 1) + strings.Replace(listed, "a.sql", "c.sql", 1)},
+			[]string{"policy SP902 SP104 pg_advisory_lock: the line is not in HEAD"}},
 		{"an allowance", map[string]string{"b.sql": "LOCK TABLE u", "policy": head + listed + table + "allow | SP103 | b.sql | - | why"},
 			[]string{"policy SP902 allow [SP103] b.sql: the line is not in HEAD"}},
 		{"a file that is not read", map[string]string{"b.sql": "LOCK TABLE u", "policy": head + listed + table + "allow | * | b.sql | - | why"},
@@ -267,24 +270,25 @@ func TestGoAcrossFiles(t *testing.T) {
 		"a/c.go":        "package a\n\nfunc g() { run(ctx, \"LOCK TABLE handed\"); h.twice(\"LOCK TABLE method\") }\n",
 		"a/d.go":        "package a\n\nfunc run(ctx context.Context, q string) { db.ExecContext(ctx, q) }\n\nfunc (h *h) twice(q string) { run(ctx, q) }\n",
 		"sql/sql.go":    "package sql\n\nconst Lock = \"LOCK TABLE \" + table\nconst table = \"other\"\n",
-		"e/embed.go":    "package e\n\nimport _ \"embed\"\n\n//go:embed query.txt\nvar query string\n\n//go:embed help.txt\nvar help string\n\nfunc f() { db.Exec(query); print(help) }\n",
+		"e/embed.go":    "package e\n\nimport _ \"embed\"\n\n//go:embed query.txt\nvar query string\n\n//go:embed help.txt\nvar help string\n\n//go:embed *.sql\nvar files embed.FS\n\nfunc f() { db.Exec(query); print(help) }\n",
 		"e/query.txt":   "LOCK TABLE embedded",
+		"e/once.sql":    "LOCK TABLE once",
 		"e/help.txt":    "LOCK TABLE is forbidden",
 		"policy":        "",
 		"vendor/v/v.go": "package v\n\nfunc f() { db.Exec(\"LOCK TABLE vendored\") }\n",
 	})
 	assert.ElementsMatch(t, []string{
-		"a/a.go SP103 other", "a/a.go SP103 own", "a/c.go SP103 handed", "a/c.go SP103 method", "e/query.txt SP103 embedded",
+		"a/a.go SP103 other", "a/a.go SP103 own", "a/c.go SP103 handed", "a/c.go SP103 method", "e/query.txt SP103 embedded", "e/once.sql SP103 once",
 	}, p.check(""))
 }
 
 func TestSum(t *testing.T) {
-	real, err := os.ReadFile("../migrations/atlas.sum")
+	sum, err := os.ReadFile("../migrations/atlas.sum")
 	require.NoError(t, err)
 	migration := "20261130164122_initial.sql"
 	text, err := os.ReadFile("../migrations/" + migration)
 	require.NoError(t, err)
-	files := map[string]string{"atlas.sum": string(real), migration: string(text), "policy": "allow | SP101 | ** | - | not looked at here"}
+	files := map[string]string{"atlas.sum": string(sum), migration: string(text), "policy": "allow | SP101 | ** | - | not looked at here"}
 	sums := func(change func(map[string]string)) (list []string) {
 		p := newProject(t, files)
 		changed := map[string]string{}
@@ -303,9 +307,9 @@ func TestSum(t *testing.T) {
 	assert.Equal(t, []string{"atlas.sum SP005 20270101000000_more.sql: the file is not listed"},
 		sums(func(f map[string]string) { f["20270101000000_more.sql"] = "SELECT 1" }))
 	assert.Equal(t, []string{"atlas.sum SP005 20270101000000_gone.sql: the file is missing"},
-		sums(func(f map[string]string) { f["atlas.sum"] = string(real) + "20270101000000_gone.sql h1:x\n" }))
+		sums(func(f map[string]string) { f["atlas.sum"] = string(sum) + "20270101000000_gone.sql h1:x\n" }))
 	assert.Equal(t, []string{"atlas.sum SP005 atlas.sum: the first line is not the hash of the others"},
-		sums(func(f map[string]string) { f["atlas.sum"] = "h1:x\n" + strings.SplitN(string(real), "\n", 2)[1] }))
+		sums(func(f map[string]string) { f["atlas.sum"] = "h1:x\n" + strings.SplitN(string(sum), "\n", 2)[1] }))
 }
 
 func TestSARIF(t *testing.T) {

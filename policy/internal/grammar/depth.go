@@ -60,6 +60,6 @@ func tooDeep(sql string) int {
 type level struct{ operators, arms int }
 
 var (
-	operators = []string{"operator", "collate", "is", "isnull", "notnull", "like", "ilike", "similar", "in", "between", "at"}
-	arms      = []string{"union", "intersect", "except", "join"}
+	operators = []string{"case", "not", "operator", "collate", "is", "isnull", "notnull", "like", "ilike", "similar", "in", "between", "at"}
+	arms      = []string{"if", "loop", "begin", "union", "intersect", "except", "join"}
 )

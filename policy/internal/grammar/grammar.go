@@ -8,6 +8,7 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -20,7 +21,7 @@ const Version = "17"
 
 // maxDepth bounds how deeply a text may nest. The parser is recursive C: beyond some
 // depth it would not fail but end the process.
-const maxDepth = 2000
+const maxDepth = 1000
 
 // An Error says where a text stops being SQL.
 type Error struct {
@@ -59,6 +60,15 @@ func ParsePLpgSQL(statement string) (string, error) {
 	if offset := tooDeep(statement); offset >= 0 {
 		return "", &Error{Message: fmt.Sprintf("nested more than %d levels deep", maxDepth), Offset: offset}
 	}
+	for _, t := range lex.Tokens(statement) {
+		if t.Kind != lex.Dollar && t.Kind != lex.String {
+			continue
+		}
+		// The body, or a literal; between the quotes either way.
+		if body := strings.Trim(t.Text(statement), "'"); tooDeep(strings.TrimSuffix(body[tag(body):], body[:tag(body)])) >= 0 {
+			return "", &Error{Message: fmt.Sprintf("nested more than %d levels deep", maxDepth), Offset: -1}
+		}
+	}
 	tree, err := parsePLpgSQL(statement)
 	if err != nil {
 		e := plain(statement, err)
@@ -69,6 +79,14 @@ func ParsePLpgSQL(statement string) (string, error) {
 		return "", e
 	}
 	return tree, nil
+}
+
+// tag is the length of the dollar quote that a literal begins with.
+func tag(literal string) int {
+	if !strings.HasPrefix(literal, "$") {
+		return 0
+	}
+	return strings.IndexByte(literal[1:], '$') + 2
 }
 
 func nul(text string) bool {

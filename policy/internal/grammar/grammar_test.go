@@ -35,7 +35,7 @@ func TestDeepTexts(t *testing.T) {
 	}
 	for name, c := range chains {
 		t.Run(name, func(t *testing.T) {
-			for _, n := range []int{1900, 40_000} {
+			for _, n := range []int{900, 40_000} {
 				_, err := grammar.Parse(c.start + strings.Repeat(c.link, n) + c.end)
 				if err != nil {
 					var e *grammar.Error
@@ -47,10 +47,29 @@ func TestDeepTexts(t *testing.T) {
 	}
 	for name, pair := range map[string][2]string{"parentheses": {"(", ")"}, "CASE": {"CASE WHEN true THEN ", " END"}, "subqueries": {"(SELECT ", ")"}, "calls": {"f(", ")"}} {
 		t.Run(name, func(t *testing.T) {
-			for _, n := range []int{900, 1900, 40_000} {
+			for _, n := range []int{900, 40_000} {
 				_, err := grammar.Parse("SELECT " + strings.Repeat(pair[0], n) + "1" + strings.Repeat(pair[1], n))
-				if n > 2000 {
+				if n > 1000 {
 					require.Error(t, err)
+				}
+			}
+		})
+	}
+}
+
+// TestDeepBodies holds the same for PL/pgSQL.
+func TestDeepBodies(t *testing.T) {
+	for name, pair := range map[string][2]string{
+		"operators": {"PERFORM 1", "+1"}, "IF": {"", "IF true THEN "}, "blocks": {"", "BEGIN "}, "loops": {"", "LOOP "}, "arms": {"PERFORM 1", " UNION SELECT 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{300, 40_000} {
+				body := pair[0] + strings.Repeat(pair[1], n)
+				for _, quotes := range [][2]string{{"$x$", "$x$"}, {"'", "'"}} {
+					_, err := grammar.ParsePLpgSQL("DO " + quotes[0] + " BEGIN " + body + "; END " + quotes[1])
+					if n > 1000 {
+						require.ErrorContains(t, err, "nested")
+					}
 				}
 			}
 		})

@@ -4,15 +4,29 @@ package grammar
 
 import (
 	"errors"
+	"fmt"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 	wasm "github.com/wasilibs/go-pgquery"
 	"github.com/wasilibs/go-pgquery/parser"
 )
 
-func parse(sql string) (*pg.ParseResult, error) { return wasm.Parse(sql) }
+func parse(sql string) (tree *pg.ParseResult, err error) {
+	defer overflow(&err)
+	return wasm.Parse(sql)
+}
 
-func parsePLpgSQL(sql string) (string, error) { return wasm.ParsePlPgSqlToJSON(sql) }
+func parsePLpgSQL(sql string) (tree string, err error) {
+	defer overflow(&err)
+	return wasm.ParsePlPgSqlToJSON(sql)
+}
+
+// overflow makes an error of the panic of a machine whose stack is full.
+func overflow(err *error) {
+	if problem := recover(); problem != nil {
+		*err = fmt.Errorf("the parser failed: %v", problem)
+	}
+}
 
 func plain(text string, err error) error {
 	var e *parser.Error

@@ -10,12 +10,12 @@ import (
 // resolves names within a function; nothing more is needed of it.
 func same(e ast.Expr, id *ast.Ident) bool {
 	other, ok := e.(*ast.Ident)
-	return ok && other.Obj != nil && other.Obj == id.Obj //nolint:staticcheck // types are not loaded: see Packages
+	return ok && other.Obj != nil && other.Obj == id.Obj
 }
 
 // inside reports whether a name is declared within a function.
 func inside(fn *ast.FuncDecl, id *ast.Ident) bool {
-	return id.Obj != nil && fn.Pos() <= id.Obj.Pos() && id.Obj.Pos() < fn.End() //nolint:staticcheck // as above
+	return id.Obj != nil && fn.Pos() <= id.Obj.Pos() && id.Obj.Pos() < fn.End()
 }
 
 // local are the values of a variable of the function: what it is assigned, and what is
