@@ -111,6 +111,7 @@ func TestBadLines(t *testing.T) {
 		"rule | SP901 | off | - | why":                       `"SP901" is no code`,
 		"template | a.sql":                                   `want "template | FILES | HOLE | TEXT"`,
 		"approvals":                                          `want "approvals | FILE [| required]"`,
+		"approvals | a.md\napprovals | b.md":                 "repeats line 2",
 		"skip everything":                                    "is neither a code nor one of",
 		"allow | * | a | - | b\nallow | * | a | 7 | another": "repeats line 2",
 	} {
@@ -186,6 +187,8 @@ func TestBase(t *testing.T) {
 		{"a file that is not read", map[string]string{"b.sql": "LOCK TABLE u", "policy": head + listed + table + "allow | * | b.sql | - | why"},
 			[]string{"policy SP902 allow * b.sql: the line is not in HEAD"}},
 		{"a rule switched off", map[string]string{"policy": head + listed + table + "rule | SP102 | off | - | why"}, []string{"policy SP902 rule SP102 off: the line is not in HEAD"}},
+		{"another file of approvals", map[string]string{"other.md": "| 7 | yes |", "policy": "approvals | other.md\n" + listed + table},
+			[]string{"policy SP902 approvals: in HEAD lines are approved by rows.md, and not as freely as here"}},
 		{"a rule switched on", map[string]string{"policy": head + listed + table + "rule | SP201 | refuse | - | why"}, nil},
 	} {
 		t.Run(c.title, func(t *testing.T) {

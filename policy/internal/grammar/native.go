@@ -9,6 +9,9 @@ import (
 	"github.com/pganalyze/pg_query_go/v6/parser"
 )
 
+// Compiled says that the parser is PostgreSQL's compiled code.
+const Compiled = true
+
 func parse(sql string) (*pg.ParseResult, error) { return pg.Parse(sql) }
 
 func parsePLpgSQL(sql string) (string, error) { return pg.ParsePlPgSqlToJSON(sql) }

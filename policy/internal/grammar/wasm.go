@@ -11,6 +11,9 @@ import (
 	"github.com/wasilibs/go-pgquery/parser"
 )
 
+// Compiled says that the parser is PostgreSQL's compiled code.
+const Compiled = false
+
 func parse(sql string) (tree *pg.ParseResult, err error) {
 	defer overflow(&err)
 	return wasm.Parse(sql)

@@ -138,6 +138,9 @@ func (f *File) Grown(base *File, revision string) (findings []source.Finding) {
 			moved = append(moved, b)
 		}
 	}
+	if base.Approvals != "" && (f.Approvals != base.Approvals || base.Required && !f.Required) {
+		findings = append(findings, f.own(rule.Grown, max(f.Approving, 1), "approvals", "in "+revision+" lines are approved by "+base.Approvals+", and not as freely as here"))
+	}
 	for _, n := range now {
 		i := slices.IndexFunc(before, func(b loose) bool { return b.key == n.key && b.exact == n.exact })
 		if i < 0 {

@@ -22,6 +22,7 @@ type File struct {
 	Owners    []string // columns that say whose a row is
 	Approvals string   // the file whose numbered rows approve lines
 	Required  bool     // every line must name one
+	Approving int      // the line that says so
 }
 
 // A Line lists findings that are known: so many of one object in one file.
@@ -124,7 +125,10 @@ func (f *File) line(number int, fields []string) error {
 		if err := want(2, "approvals | FILE [| required]"); err != nil {
 			return err
 		}
-		f.Approvals = fields[1]
+		if f.Approvals != "" {
+			return fmt.Errorf("repeats line %d", f.Approving)
+		}
+		f.Approvals, f.Approving = fields[1], number
 	case "owner":
 		if err := want(2, "owner | COLUMN…"); err != nil {
 			return err
