@@ -197,7 +197,7 @@ func (p *project) judge() (*Report, error) {
 		lines[[3]string{string(l.Code), l.File, l.Object}] = inventory.Write(l)
 	}
 	before := len(p.findings)
-	p.findings = p.file.Judge(p.findings, p.names, p.holes, p.skips)
+	p.findings = p.file.Judge(p.findings, p.holes, p.skips)
 	for _, f := range p.findings {
 		if f.Code < rule.Stale {
 			before--

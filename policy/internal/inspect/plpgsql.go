@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	pg "github.com/pganalyze/pg_query_go/v6"
+
 	"github.com/seed4391e180/runlane/policy/internal/grammar"
 	"github.com/seed4391e180/runlane/policy/internal/lex"
 	"github.com/seed4391e180/runlane/policy/internal/rule"
@@ -29,7 +31,8 @@ func (r *reader) plpgsql(statement, body, object string, place at) {
 		r.hit(rule.Unparsed, place.offset(0), object, err.Error())
 		return
 	}
-	b := &plBody{reader: r, body: body, place: place, lines: lineStarts(body)}
+	b := &plBody{reader: r, body: body, place: place, lines: lineStarts(body), texts: map[string][]string{}}
+	b.gather(functions)
 	b.value("", functions)
 }
 
@@ -110,8 +113,9 @@ type plBody struct {
 	body  string
 	place at
 	lines []int
-	line  int // of the statement within the body, from 1
-	after int // where the last expression was found
+	line  int                 // of the statement within the body, from 1
+	after int                 // where the last expression was found
+	texts map[string][]string // constant texts that variables are given
 }
 
 // The modes in which the parser of PL/pgSQL reads an expression.
@@ -239,20 +243,100 @@ func (b *plBody) find(query string) at {
 	return at{base: b.place.base + firstToken(b.body, from), fixed: true}
 }
 
-// executed judges the text that EXECUTE runs.
+// executed judges the text that EXECUTE runs, for each text that its variables may
+// hold.
 func (b *plBody) executed(expression string, place at) {
-	tree, err := grammar.Parse("SELECT " + expression)
-	if err != nil || len(tree.GetStmts()) == 0 {
+	value := expressionOf(expression)
+	if value == nil {
 		return // the expression itself is judged, and found not to parse
+	}
+	rounds := 1
+	for _, list := range b.texts {
+		rounds = max(rounds, len(list))
+	}
+	seen := map[string]bool{}
+	for round := range rounds {
+		sql, holes := b.round(round).fold(value)
+		if !seen[sql] {
+			seen[sql] = true
+			b.execute(sql, holes, expression, place)
+		}
+	}
+}
+
+// round picks a text for each variable.
+func (b *plBody) round(i int) values {
+	v := values{}
+	for name, list := range b.texts {
+		v[name] = list[min(i, len(list)-1)]
+	}
+	return v
+}
+
+// expressionOf is the tree of an expression.
+func expressionOf(text string) *pg.Node {
+	tree, err := grammar.Parse("SELECT " + text)
+	if err != nil || len(tree.GetStmts()) == 0 {
+		return nil
 	}
 	targets := tree.GetStmts()[0].GetStmt().GetSelectStmt().GetTargetList()
 	if len(targets) == 0 {
+		return nil
+	}
+	return targets[0].GetResTarget().GetVal()
+}
+
+// gather notes the constant texts that variables are given, in the order of the body.
+func (b *plBody) gather(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			b.gather(e)
+		}
+	case map[string]any:
+		if name, ok := v["refname"].(string); ok {
+			if e, ok := v["default_val"].(map[string]any); ok {
+				if inner, ok := e["PLpgSQL_expr"].(map[string]any); ok {
+					query, _ := inner["query"].(string)
+					b.assign(name, query)
+				}
+			}
+		}
+		mode, _ := v["parseMode"].(float64)
+		if query, ok := v["query"].(string); ok && mode >= modeAssign {
+			if name, value, ok := strings.Cut(query, "="); ok {
+				b.assign(strings.ToLower(strings.TrimSpace(strings.TrimSuffix(name, ":"))), value)
+			}
+		}
+		b.gather(v["datums"]) // declarations come first
+		for _, k := range inOrder(v) {
+			if k != "datums" {
+				b.gather(v[k])
+			}
+		}
+	}
+}
+
+func (b *plBody) assign(name, value string) {
+	n := expressionOf(value)
+	if n == nil {
 		return
 	}
-	sql, holes := fold(targets[0].GetResTarget().GetVal())
+	for i := range max(1, len(b.texts[name])) {
+		if s, ok := b.round(i).text(n); ok && !slices.Contains(b.texts[name], s) && len(b.texts[name]) < maxTexts {
+			b.texts[name] = append(b.texts[name], s)
+		}
+	}
+}
+
+// maxTexts bounds how many texts a variable is followed through.
+const maxTexts = 32
+
+// execute judges a text that EXECUTE runs, with names in place of what is not known.
+func (b *plBody) execute(sql string, holes int, expression string, place at) {
 	if _, err := grammar.Parse(sql); err != nil || (holes > 0 && sql == hole) {
 		code, note := rule.Dynamic, "EXECUTE of a text that is not constant"
-		if holes == 0 {
+		if holes == 0 && len(b.texts) == 0 {
 			code, note = rule.Unparsed, "in EXECUTE: "+err.Error()
 		}
 		b.hit(code, place.offset(0), summary(expression), note)

@@ -35,9 +35,9 @@ func (w *walker) onConflict(n *pg.InsertStmt) {
 	if clause.GetWhereClause() != nil {
 		return // guarded by a version
 	}
-	select_ := n.GetSelectStmt().GetSelectStmt()
-	for i, t := range select_.GetTargetList() {
-		if i >= len(n.GetCols()) || len(select_.GetFromClause()) == 0 || !aggregate(t.GetResTarget().GetVal()) {
+	source := n.GetSelectStmt().GetSelectStmt()
+	for i, t := range source.GetTargetList() {
+		if i >= len(n.GetCols()) || len(source.GetFromClause()) == 0 || !aggregate(t.GetResTarget().GetVal()) {
 			continue
 		}
 		column := n.GetCols()[i].GetResTarget().GetName()

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -140,6 +139,3 @@ func anyOf(columns []string, wanted ...string) string {
 	}
 	return ""
 }
-
-// Names are the tables of a schema in order.
-func (s *Schema) Names() []string { return slices.Sorted(maps.Keys(s.Tables)) }

@@ -38,9 +38,9 @@ func Start(findings []source.Finding) []Line {
 }
 
 // Judge compares findings with what is listed. It returns those that are not, and a
-// finding for each line that lists more than there is. Read are the files that were
-// read: an allowance without a file, a template without a hole, are stale as well.
-func (f *File) Judge(findings []source.Finding, read []string, holes map[int]bool, skipped map[int]bool) []source.Finding {
+// finding for each line that lists more than there is. Holes and skipped are the
+// template lines and the allowances that were used while files were read.
+func (f *File) Judge(findings []source.Finding, holes map[int]bool, skipped map[int]bool) []source.Finding {
 	var left []source.Finding
 	used := map[int]bool{}
 	count := map[int]int{}

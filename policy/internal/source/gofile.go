@@ -20,7 +20,6 @@ type GoFile struct {
 	tree   *ast.File
 	set    *token.FileSet
 	folder string // of the file
-	Result Result // what is known before judging
 	marked map[int]bool
 	broken bool
 }
@@ -41,16 +40,16 @@ func ParseGo(name string, data []byte) *GoFile {
 		return g
 	}
 	g.tree = tree
-	g.marked = marks_(g)
+	g.marked = g.markedLines()
 	return g
 }
 
 // offset is where a node begins in the file.
 func (g *GoFile) offset(p token.Pos) int { return g.set.PositionFor(p, false).Offset }
 
-// marks_ are the lines whose strings a comment //sql marks: its own, and the next if
-// it stands alone.
-func marks_(g *GoFile) map[int]bool {
+// markedLines are the lines whose strings a comment //sql marks: its own, and the next
+// if it stands alone.
+func (g *GoFile) markedLines() map[int]bool {
 	lines := map[int]bool{}
 	for _, group := range g.tree.Comments {
 		for _, c := range group.List {

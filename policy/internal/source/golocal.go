@@ -187,6 +187,8 @@ func (f *folder) call(c *ast.CallExpr, depth int) []mapped {
 		switch {
 		case path == "strings" && strings.HasPrefix(fun.Sel.Name, "Trim") && len(c.Args) > 0:
 			return f.fold(c.Args[0], depth+1)
+		case path == "strings" && fun.Sel.Name == "Join" && len(c.Args) == 2:
+			return f.joined(c, depth)
 		case path == "fmt" && fun.Sel.Name == "Sprintf" && len(c.Args) > 0:
 			var list []mapped
 			for _, format := range f.fold(c.Args[0], depth+1) {
@@ -196,6 +198,23 @@ func (f *folder) call(c *ast.CallExpr, depth int) []mapped {
 		}
 	}
 	return f.hole(c)
+}
+
+// joined are the texts of a list of literals with another one between them.
+func (f *folder) joined(c *ast.CallExpr, depth int) []mapped {
+	lists := f.lists(c.Args[0], 0)
+	if len(lists) != 1 || len(lists[0].Elts) == 0 {
+		return f.hole(c)
+	}
+	var texts []mapped
+	for i, e := range lists[0].Elts {
+		if i == 0 {
+			texts = f.fold(e, depth+8)
+			continue
+		}
+		texts = product(product(texts, f.fold(c.Args[1], depth+8)), f.fold(e, depth+8))
+	}
+	return texts
 }
 
 func identName(e ast.Expr) string {

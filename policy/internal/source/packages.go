@@ -292,8 +292,8 @@ func (f *folder) name(id *ast.Ident, depth int) []mapped {
 }
 
 // values are those of a name of a package; nil if there are none.
-func (f *folder) values(folder_, name string, from ast.Expr, depth int) (list []mapped) {
-	for _, v := range f.packages.values[folder_][name] {
+func (f *folder) values(in, name string, from ast.Expr, depth int) (list []mapped) {
+	for _, v := range f.packages.values[in][name] {
 		inner := &folder{packages: f.packages, file: v.file, home: f.home, origin: f.origin}
 		if f.file == f.home {
 			inner.origin = from.Pos()
