@@ -69,7 +69,7 @@ var marks = []struct {
 	{regexp.MustCompile(`<%=?.*%>`), "<% %>"},
 	{regexp.MustCompile(`%\[?\d*\]?[sdvqtI]\b`), "%s"},
 	{regexp.MustCompile(`%\(\w+\)s`), "%()s"},
-	{regexp.MustCompile(`/\*%|--%|\bsqlc\.embed\b`), "comment"},
+	{regexp.MustCompile(`@\w+(:\w+)?@`), "@ @"},
 }
 
 // template is the kind of hole in a text, "" if there is none, and the text with
