@@ -94,7 +94,7 @@ type Lane struct {
 type source struct {
 	id     func() uuid.UUID // of an event or a lease
 	runID  func() string
-	chance func() float64   // in [0, 1)
+	chance func() float64 // in [0, 1)
 }
 
 // New makes a Lane on a store. It does no I/O and starts nothing; the store

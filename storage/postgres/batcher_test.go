@@ -20,7 +20,6 @@ import (
 type ride struct {
 	name string
 	bad  bool // whatever it shares comes to nothing
-	took []string
 }
 
 // newBatcher makes a batcher with two slots whose trips end when gate lets them.

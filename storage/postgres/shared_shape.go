@@ -89,10 +89,10 @@ func (w *sharedWriter) group(label string, g *group) {
 	h["arrays"] += fmt.Sprintf(", $%d::text[], $%d::int[]", w.offset+1, w.offset+len(g.args()))
 	h["names"] += ", environment, member"
 	written := func(file string) string { return fill(renumber(fragment(file), w.offset), h) }
-	switch {
-	case g.kind == presentGroup:
+	switch g.kind {
+	case presentGroup:
 		w.lookups = append(w.lookups, written("shared_present"))
-	case g.kind == absentGroup:
+	case absentGroup:
 		w.lookups = append(w.lookups, written("shared_absent"))
 	default:
 		refusal := "shared_gone"
