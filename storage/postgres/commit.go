@@ -21,9 +21,12 @@ func (s *session) Commit(ctx context.Context, p *txn.Plan) (txn.Committed, error
 	if err != nil {
 		return txn.Committed{}, err
 	}
-	if c.shareable() {
-		err = c.together(ctx)
-	} else {
+	switch {
+	case c.shareable():
+		err = c.together(ctx, s.d.commits)
+	case c.onlyAppends():
+		err = c.together(ctx, s.d.appends)
+	default:
 		err = c.alone(ctx)
 	}
 	if err != nil {

@@ -158,7 +158,7 @@ func New(pool *pgxpool.Pool, c Config) (*Driver, error) {
 	d.engine = txn.Engine{Store: d, MaxAttempts: c.MaxTransactionAttempts}.WithDefaults()
 	d.limits = storage.DefaultLimits()
 	if !c.SeparateCommits {
-		d.commits, d.reads = d.newCommits(), d.newReads()
+		d.commits, d.appends, d.reads = d.newCommits(), d.newAppends(), d.newReads()
 	}
 	d.budget = newBudget(cmp.Or(c.MaxHeldLocks, defaultBudget))
 	return d, nil

@@ -29,6 +29,7 @@ type Driver struct {
 	budget     *budget
 	hints      hints
 	commits    *batcher[*commit] // nil: each goes alone
+	appends    *batcher[*commit]
 	reads      *batcher[*pointRead]
 
 	closing context.Context // ends when Close is called
@@ -57,13 +58,15 @@ func (d *Driver) Transact(ctx context.Context, label string, fn func(context.Con
 	return commit, err
 }
 
-// Stats says how commits and point reads have gone to the database since the driver
+// Stats says how commits, commits that only append, and point reads have gone to the database since the driver
 // was made: those that may share a trip, see Config.SeparateCommits. A call counts once
 // for each trip.
-type Stats struct{ Commits, Reads Trips }
+type Stats struct{ Commits, Appends, Reads Trips }
 
 // Stats returns the current Stats.
-func (d *Driver) Stats() Stats { return Stats{Commits: d.commits.stats(), Reads: d.reads.stats()} }
+func (d *Driver) Stats() Stats {
+	return Stats{Commits: d.commits.stats(), Appends: d.appends.stats(), Reads: d.reads.stats()}
+}
 
 // explain adds to an error what takes another question to know, asked on conn or,
 // if that is nil, on any connection.

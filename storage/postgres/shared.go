@@ -127,9 +127,9 @@ type fate struct {
 
 // together commits with whoever else commits now. Nobody waits for the search for a
 // lost outcome but the commit itself.
-func (c *commit) together(ctx context.Context) error {
+func (c *commit) together(ctx context.Context, b *batcher[*commit]) error {
 	s := c.session
-	err := s.d.commits.do(ctx, c, func() error {
+	err := b.do(ctx, c, func() error {
 		c.renew()
 		c.queue()
 		lost, err := c.send(ctx)

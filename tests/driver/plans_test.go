@@ -47,6 +47,32 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestPlansAreKept: the statements that find rows by their keys are planned for any
+// number of rows, not anew for each call.
+func TestPlansAreKept(t *testing.T) {
+	l := newLab(t, postgres.Config{}, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	kept := plain(slot("kept"))
+	l.transact(creates(kept))
+	for i := range 20 {
+		l.transact(steps(replaces(kept), creates(plain(slot(fmt.Sprint(i))))))
+	}
+	rows, err := l.pool.Query(t.Context(), `SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%runlane_record_queue_slots%'`)
+	require.NoError(t, err)
+	defer rows.Close()
+	n := 0
+	for ; rows.Next(); n++ {
+		var (
+			sql             string
+			generic, custom int64
+		)
+		require.NoError(t, rows.Scan(&sql, &generic, &custom))
+		require.Zero(t, custom, sql)
+		require.Positive(t, generic, sql)
+	}
+	require.NoError(t, rows.Err())
+	require.GreaterOrEqual(t, n, 3, "a read, a creation, and both with a replacement")
+}
+
 // planEverything plans what has been sent.
 func (l *lab) planEverything() {
 	l.Helper()

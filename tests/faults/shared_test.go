@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed4391e180/runlane/storage"
+	"github.com/seed4391e180/runlane/storage/codec"
 	"github.com/seed4391e180/runlane/storage/postgres"
 	"github.com/seed4391e180/runlane/tests/wire"
 )
@@ -226,5 +228,85 @@ func (p *party) judge(env string, errs []error, total *outcomes) {
 	}
 	if found[added] > 1 {
 		total.doubled++
+	}
+}
+
+// TestSharedAppendsCut cuts the connection of a transaction that three appends to one
+// stream share, behind every second message. Each append takes place once, at the
+// positions that its caller is told.
+func TestSharedAppendsCut(t *testing.T) {
+	t.Parallel()
+	p := newParty(newWorld(t))
+	marker := wire.Fault{Action: wire.Pause, Direction: wire.ToServer, Delay: time.Millisecond, Message: 1, Match: func(message []byte) bool {
+		return bytes.Contains(message, []byte("SELECT count(*) FROM taken")) // the lock of the head, the second time
+	}}
+	for _, direction := range []wire.Direction{wire.ToServer, wire.ToClient} {
+		cut, struck := wire.Fault{Action: wire.Cut, Direction: direction}, true
+		for ; struck; cut.Message += 2 {
+			env := p.environment()
+			head, err := codec.ObservationHeadKey(env, "s")
+			require.NoError(t, err)
+			_, err = p.Transact(p.ctx, "warm", func(ctx context.Context, tx storage.Tx) error { return tx.Create(ctx, number(lasting(env, 0), 0)) })
+			require.NoError(t, err)
+			gate, held := make(chan struct{}), make(chan struct{})
+			holder := p.begin(func(ctx context.Context, tx storage.Tx) error {
+				if _, err := tx.Now(ctx); err != nil {
+					return err
+				}
+				close(held)
+				<-gate
+				return errUndone
+			})
+			<-held
+			type answer struct {
+				item   string
+				commit storage.Commit
+				err    error
+			}
+			answers := make(chan answer, 4)
+			for i := range 4 { // the first has the stream, and waits for the connection
+				item := strconv.Itoa(i)
+				alone := p.Stats().Appends.Alone
+				go func() {
+					commit, err := p.Transact(p.ctx, "append", func(_ context.Context, tx storage.Tx) error { return tx.Append(p.ctx, head, []byte(item)) })
+					answers <- answer{item, commit, err}
+				}()
+				require.Eventually(t, func() bool {
+					s := p.Stats().Appends
+					return i == 0 && s.Alone == alone+1 || i > 0 && s.Waiting == i
+				}, patience, time.Millisecond)
+			}
+			shared := p.Stats().Appends.Shared
+			p.faults.Rewind()
+			p.faults.Arm(marker)
+			shot := p.faults.Arm(cut)
+			close(gate)
+			require.ErrorIs(t, <-holder, errUndone)
+			told := map[int64]string{}
+			for range 4 {
+				a := <-answers
+				require.NoError(t, a.err, cut)
+				require.Len(t, a.commit.Appended, 1)
+				require.Equal(t, a.commit.Appended[0].First, a.commit.Appended[0].Last)
+				told[a.commit.Appended[0].First] = a.item
+			}
+			require.Greater(t, p.Stats().Appends.Shared, shared)
+			struck = shot.HasStruck()
+			p.faults.Rewind()
+			rows, err := p.world.pool.Query(p.ctx, `SELECT (record_document #>> '{value,position}')::bigint, record_document #>> '{value,data}'
+				FROM runlane.runlane_record_observation_records WHERE record_document #>> '{value,environment}' = $1`, env)
+			require.NoError(t, err)
+			stored := map[int64]string{}
+			var position int64
+			var item string
+			_, err = pgx.ForEachRow(rows, []any{&position, &item}, func() error { stored[position] = item; return nil })
+			require.NoError(t, err)
+			require.Equal(t, stored, told, cut)
+			require.Len(t, stored, 4)
+			for n := range int64(4) {
+				require.Contains(t, stored, n+1)
+			}
+		}
+		require.Greater(t, cut.Message, 8, "the fault hardly ever struck")
 	}
 }
