@@ -17,7 +17,7 @@ import (
 // BenchmarkShared stores single runs from many callers, on a server that waits for the
 // disk: with commits that share transactions, and with a transaction for each.
 func BenchmarkShared(b *testing.B) {
-	cluster := pgtest.Private(b, pgtest.Options{Volatile: true})
+	cluster := pgtest.Private(b, pgtest.Options{})
 	for _, callers := range []int{1, 2, 8, 64} {
 		for name, separate := range map[string]bool{"shared": false, "separate": true} {
 			b.Run(fmt.Sprintf("callers=%d/%s", callers, name), func(b *testing.B) {
