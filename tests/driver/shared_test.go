@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -65,14 +67,21 @@ type result struct {
 	err    error
 }
 
-// flow lets everything go and returns what became of the transactions that joined.
-func (tr *traffic) flow() (results []result) {
+// unjam lets those go that kept the driver busy, and waits for their end.
+func (tr *traffic) unjam() {
 	tr.Helper()
 	tr.release()
 	for _, wait := range tr.jam {
 		_, err := wait()
 		require.NoError(tr, err)
 	}
+	tr.jam = nil
+}
+
+// flow lets everything go and returns what became of the transactions that joined.
+func (tr *traffic) flow() (results []result) {
+	tr.Helper()
+	tr.unjam()
 	for _, wait := range tr.waits {
 		commit, err := wait()
 		results = append(results, result{commit, err})
@@ -355,7 +364,7 @@ func TestLeavingATrip(t *testing.T) {
 		tr.waits = append(tr.waits, l.start(replaces(held)))
 		tr.reach(3)
 		release := l.hold("SELECT FROM runlane.runlane_record_queue_slots WHERE record_id = $1 FOR UPDATE", held.Key.ID)
-		tr.release()
+		tr.unjam()
 		require.Eventually(t, func() bool { trips, _ := tr.shared(); return trips == 1 }, 20*time.Second, time.Millisecond)
 		l.blocked(1)
 		cancel()
@@ -382,7 +391,7 @@ func TestLeavingATrip(t *testing.T) {
 			tr.reach(i + 1)
 		}
 		release := l.hold("SELECT FROM runlane.runlane_record_queue_slots WHERE record_id = $1 FOR UPDATE", held.Key.ID)
-		tr.release()
+		tr.unjam()
 		require.Eventually(t, func() bool { trips, _ := tr.shared(); return trips == 1 }, 20*time.Second, time.Millisecond)
 		l.blocked(1)
 		cancel()
@@ -408,7 +417,7 @@ func TestLostTrip(t *testing.T) {
 	tr.waits = append(tr.waits, l.start(replaces(held)))
 	tr.reach(11)
 	release := l.hold("SELECT FROM runlane.runlane_record_queue_slots WHERE record_id = $1 FOR UPDATE", held.Key.ID)
-	tr.release()
+	tr.unjam()
 	require.Eventually(t, func() bool { trips, _ := tr.shared(); return trips == 1 }, 20*time.Second, time.Millisecond)
 	l.blocked(1)
 	l.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
@@ -432,11 +441,14 @@ func TestLateTrip(t *testing.T) {
 		_, recs := newRun(t, fmt.Sprint(i), "")
 		tr.join(creates(recs...))
 	}
+	l.tap.take()
 	release := l.hold("LOCK TABLE runlane.runlane_runs IN ACCESS EXCLUSIVE MODE")
-	tr.release()
-	l.blocked(1)
-	at := scalar[time.Time](l, "SELECT clock_timestamp()")
-	require.NoError(t, l.comes("SELECT clock_timestamp() > $1::timestamptz + interval '300 milliseconds'", at))
+	tr.unjam()
+	require.NoError(t, l.comes("SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'runlane.runlane_runs'::regclass AND NOT granted)"))
+	batch := l.tap.take()
+	i := slices.IndexFunc(batch, func(s sent) bool { return strings.Contains(s.sql, "AS refused") })
+	require.GreaterOrEqual(t, i, 0)
+	require.NoError(t, l.comes("SELECT clock_timestamp() > $1::text::timestamptz", batch[i].args[0]))
 	release()
 	for _, r := range tr.flow() {
 		require.NoError(t, r.err)
