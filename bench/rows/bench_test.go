@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -30,24 +31,25 @@ func TestRowsAreExplained(t *testing.T) {
 }
 
 func TestHammer(t *testing.T) {
-	const d = 50 * time.Millisecond
-	var calls, most, now atomic.Int64
-	s, err := hammer(t.Context(), 8, d, func(context.Context) (int, error) {
-		most.Store(max(most.Load(), now.Add(1)))
-		defer now.Add(-1)
-		calls.Add(1)
-		time.Sleep(time.Millisecond) // the work
-		return 3, nil
+	synctest.Test(t, func(t *testing.T) {
+		const d = 50 * time.Millisecond
+		var calls, most, now atomic.Int64
+		s, err := hammer(t.Context(), 8, d, func(context.Context) (int, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			calls.Add(1)
+			time.Sleep(time.Millisecond) // the work, in the bubble's time
+			return 3, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, int(3*calls.Load()), s.Units)
+		require.GreaterOrEqual(t, s.Took, d)
+		require.LessOrEqual(t, most.Load(), int64(8))
+		require.Greater(t, most.Load(), int64(1))
 	})
-	require.NoError(t, err)
-	require.Equal(t, int(3*calls.Load()), s.Units)
-	require.GreaterOrEqual(t, s.Took, d)
-	require.LessOrEqual(t, most.Load(), int64(8))
-	require.Greater(t, most.Load(), int64(1))
-
 	broken := errors.New("broken")
-	calls.Store(0)
-	_, err = hammer(t.Context(), 4, time.Minute, func(ctx context.Context) (int, error) {
+	var calls atomic.Int64
+	_, err := hammer(t.Context(), 4, time.Minute, func(ctx context.Context) (int, error) {
 		if calls.Add(1) == 1 {
 			return 0, broken
 		}
