@@ -21,7 +21,7 @@ const Grammar = grammar.Version
 // Options say what to check.
 type Options struct {
 	// Paths are files and folders. A folder is read with all below it, except
-	// vendor, node_modules and folders whose name begins with a dot.
+	// vendor, node_modules, folders whose name begins with a dot, and what Git ignores.
 	Paths []string
 	// Inventory is the policy file; none if it is empty. Files are named relative to
 	// its folder, and without one relative to the current folder.

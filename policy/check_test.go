@@ -285,6 +285,23 @@ func TestGoAcrossFiles(t *testing.T) {
 	}, p.check(""))
 }
 
+// TestIgnored: what Git ignores is passed over, and said to be; what it keeps is read,
+// whatever it is told to ignore.
+func TestIgnored(t *testing.T) {
+	p := newProject(t, map[string]string{
+		"policy": "", "a.sql": "SELECT 1", "kept/a.sql": "LOCK TABLE kept", "fetched/deep/b.sql": "LOCK TABLE fetched", "built.sql": "LOCK TABLE built",
+	})
+	p.git("init", "-q")
+	p.git("add", ".")
+	p.git("rm", "-q", "--cached", "-r", "fetched", "built.sql")
+	p.git("commit", "-q", "-m", "base")
+	p.write(map[string]string{".gitignore": "/fetched/\n/built.sql\n/kept/\n"})
+	assert.Equal(t, []string{"kept/a.sql SP103 kept"}, p.check(""))
+	report, err := policy.Check(policy.Options{Paths: []string{p.dir}, Inventory: filepath.Join(p.dir, "policy")})
+	require.NoError(t, err)
+	assert.Subset(t, report.Skipped, []string{"built.sql", "fetched/"})
+}
+
 func TestSum(t *testing.T) {
 	sum, err := os.ReadFile("../migrations/atlas.sum")
 	require.NoError(t, err)

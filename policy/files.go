@@ -63,7 +63,25 @@ func (p *project) full(name string) string {
 	return filepath.Join(p.root, filepath.FromSlash(name))
 }
 
+// ignored are the files and folders below dir that Git does not keep and is told to
+// ignore: what was fetched or built there is not the project's. Without Git there are
+// none.
+func ignored(dir string) map[string]bool {
+	all := make(map[string]bool)
+	out, err := git(dir, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+	if err != nil {
+		return all
+	}
+	for _, name := range strings.Split(out, "\x00") {
+		if name != "" {
+			all[filepath.Join(dir, filepath.FromSlash(name))] = true
+		}
+	}
+	return all
+}
+
 func (p *project) walk(dir string) error {
+	passed := ignored(dir)
 	return filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
 		name := p.name(full)
 		if err != nil {
@@ -75,13 +93,15 @@ func (p *project) walk(dir string) error {
 		}
 		if d.IsDir() {
 			base := d.Name()
-			if full != dir && (strings.HasPrefix(base, ".") || base == "vendor" || base == "node_modules") {
+			if full != dir && (strings.HasPrefix(base, ".") || base == "vendor" || base == "node_modules" || passed[full]) {
 				p.skipped = append(p.skipped, name+"/")
 				return filepath.SkipDir
 			}
 			return nil
 		}
 		switch ext := path.Ext(name); {
+		case passed[full]:
+			p.skipped = append(p.skipped, name)
 		case ext == ".go", sqlExtension(ext):
 			p.names = append(p.names, name)
 		case path.Base(name) == source.SumFile:
