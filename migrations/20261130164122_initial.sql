@@ -95,6 +95,8 @@ CREATE INDEX "runlane_runs_by_retention" ON "runlane_runs" ("runs_by_retention_p
 CREATE INDEX "runlane_runs_created" ON "runlane_runs" ("environment_key", "created_at", "run_id") WHERE (created_at IS NOT NULL);
 -- Create index "runlane_runs_due_at" to table: "runlane_runs"
 CREATE INDEX "runlane_runs_due_at" ON "runlane_runs" ("environment_key", "due_at", "run_id") WHERE (due_at IS NOT NULL);
+-- Create index "runlane_runs_status" to table: "runlane_runs"
+CREATE INDEX "runlane_runs_status" ON "runlane_runs" ("environment_key", "status", "created_at", "run_id") WHERE (status IS NOT NULL);
 -- Create index "runlane_runs_updated" to table: "runlane_runs"
 CREATE INDEX "runlane_runs_updated" ON "runlane_runs" ("environment_key", "updated_at", "run_id") WHERE (updated_at IS NOT NULL);
 -- Create index "runlane_runs_waiting_for_completion" to table: "runlane_runs"

@@ -1,19 +1,19 @@
 -- A page of events for operators. The page is first bounded in the index; then
 -- each run is looked up, for visibility and the payload that its Created event may
 -- share; then the event itself, only if its run is visible. All in one snapshot.
--- $1 environment, $2 encoded run id ('' is the whole environment), $3 event types (empty is all),
--- $4 and $5 range of occurrence as text, $6 and $7 sort value and record id to continue behind, $8 limit
+-- A limit that is a parameter could be any to the server, so it plans for {most}: the size
+-- of most pages, or of the largest.
+-- $1 environment, $2 limit; {page} is one of the fragments events_of_run, events_by_time, or
+-- events_by_type once for each type, and has the parameters from $3 on
 -- locks: none
--- index: {index}
+-- index: that of the fragment, then the primary keys
 WITH page AS MATERIALIZED (
-  SELECT r.record_id, r.run_id, r.sequence, r.occurred_at
-  FROM {events} r
-  WHERE r.environment_key = $1 AND {scope} AND r.{key} IS NOT NULL
-    AND (pg_catalog.cardinality($3::text[]) = 0 OR r.event_type = ANY ($3::text[]))
-    AND r.occurred_at >= $4::text::timestamptz AND r.occurred_at < $5::text::timestamptz
-    AND (r.{key}, r.record_id) {beyond} ($6::text::{key_type}, $7::text)
-  ORDER BY r.{key} {direction}, r.record_id {direction}
-  LIMIT $8
+  SELECT most.record_id, most.run_id, most.sequence, most.occurred_at
+  FROM (
+  {page}
+  ORDER BY {key} {direction}, record_id {direction}
+  LIMIT {most}) most
+  LIMIT $2
 )
 SELECT page.record_id, page.sequence, page.occurred_at, event.version, event.document
 FROM page

@@ -40,6 +40,7 @@
 // # Operator reads
 //
 // [Operator] answers people's questions about runs: one run, lists with filters and
-// keyset cursors, histories. Drivers keep what these need in step with the records,
-// in the same commit.
+// keyset cursors, histories, counts. Drivers keep what these need in step with the
+// records, in the same commit. [PlanRuns], [PlanEvents] and [PlanCounts] say what a read
+// costs, and which are refused because only a look at every run could answer them.
 package storage

@@ -50,4 +50,10 @@ type Operator interface {
 	// id). Errors as for ListRuns. Events whose run is hidden are left out, yet
 	// counted as scanned: a page may be short although more follows.
 	ListEvents(ctx context.Context, f EventFilter) (EventPage, error)
+	// CountRuns counts the runs that the filter selects, by status: one count for each
+	// status that it names, or for every status, in the order of run.Statuses. A count
+	// is exact up to limit (1 to Limits.MaxCount; 0 means Limits.DefaultCount); beyond, it
+	// is limit and AtLeast. How the filter sorts and pages plays no part. Errors as for
+	// ListRuns, except for ErrInvalidCursor.
+	CountRuns(ctx context.Context, f RunFilter, limit int) ([]StatusCount, error)
 }

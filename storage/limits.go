@@ -19,6 +19,8 @@ type Limits struct {
 	MaxKeyPart       int           // bytes of an encoded partition, sort value or id: ErrTooLarge
 	MaxKeyTotal      int           // bytes of partition, sort value and id together: ErrTooLarge
 	MaxFilterChoices int           // values of one operator filter: ErrInvalidQuery
+	DefaultCount     int           // runs of each status that are counted when the count says 0
+	MaxCount         int           // runs of each status that are counted: ErrInvalidQuery
 }
 
 // DefaultLimits returns the limits of every driver.
@@ -38,5 +40,7 @@ func DefaultLimits() Limits {
 		MaxKeyPart:       1024,
 		MaxKeyTotal:      2600,
 		MaxFilterChoices: 100,
+		DefaultCount:     10_000,
+		MaxCount:         100_000,
 	}
 }

@@ -25,6 +25,7 @@ const (
 )
 
 // RunFilter selects and pages runs of one environment. Empty fields exclude nothing.
+// Not every filter is served in every order: see [PlanRuns] and [PlanCounts].
 type RunFilter struct {
 	Environment    string // required
 	Statuses       []run.Status
@@ -80,6 +81,13 @@ type RunSummary struct {
 	Schedule       string
 }
 
+// StatusCount is how many runs have a status.
+type StatusCount struct {
+	Status  run.Status
+	Runs    int  // exact unless AtLeast
+	AtLeast bool // there are more than Runs, which is the cap
+}
+
 // EventSort is the order in which events are listed.
 type EventSort uint8
 
@@ -89,7 +97,8 @@ const (
 	SortOccurred
 )
 
-// EventFilter selects and pages events of one run, or of a whole environment.
+// EventFilter selects and pages events of one run, or of a whole environment. See
+// [PlanEvents] for what each filter costs.
 type EventFilter struct {
 	Environment string // required
 	RunID       string // "" is the whole environment

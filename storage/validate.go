@@ -232,6 +232,13 @@ func (l Limits) CheckTopic(topic string) error {
 
 // CheckRunFilter checks a filter of runs and returns its limit, or the default.
 func (l Limits) CheckRunFilter(f RunFilter) (limit int, err error) {
+	if limit, err = l.checkRunFilter(f); err == nil {
+		_, err = PlanRuns(f)
+	}
+	return limit, err
+}
+
+func (l Limits) checkRunFilter(f RunFilter) (limit int, err error) {
 	for _, s := range f.Statuses {
 		if !s.Valid() {
 			return 0, badFilter("statuses", "holds an unknown status")
@@ -267,6 +274,24 @@ func (l Limits) CheckRunFilter(f RunFilter) (limit int, err error) {
 	return l.checkFilter(f.Environment, texts, ranges, f.Direction, f.Limit)
 }
 
+// CheckCount checks a count of runs and returns its limit, or the default.
+func (l Limits) CheckCount(f RunFilter, limit int) (int, error) {
+	f.Sort, f.Direction, f.Limit = SortCreated, Ascending, 0
+	if _, err := l.checkRunFilter(f); err != nil {
+		return 0, err
+	}
+	if _, err := PlanCounts(f); err != nil {
+		return 0, err
+	}
+	if limit == 0 {
+		return l.DefaultCount, nil
+	}
+	if limit < 0 || limit > l.MaxCount {
+		return 0, &InputError{Kind: ErrInvalidQuery, Field: "count", Reason: "is not between 1 and the limit, or 0 for the default", Limit: l.MaxCount}
+	}
+	return limit, nil
+}
+
 // CheckEventFilter checks a filter of events and returns its limit, or the default.
 func (l Limits) CheckEventFilter(f EventFilter) (limit int, err error) {
 	for _, t := range f.Types {
@@ -277,10 +302,11 @@ func (l Limits) CheckEventFilter(f EventFilter) (limit int, err error) {
 	if f.Sort > SortOccurred {
 		return 0, badFilter("sort", "is none of the sorts of events")
 	}
-	if f.Sort == SortSequence && f.RunID == "" {
-		return 0, &InputError{Kind: ErrUnsupportedFilter, Field: "sort", Reason: "is by sequence, which needs a run id; sort by time, or name the run"}
+	limit, err = l.checkFilter(f.Environment, []filterText{{"run id", f.RunID}}, []TimeRange{f.Occurred}, f.Direction, f.Limit)
+	if err == nil {
+		_, err = PlanEvents(f)
 	}
-	return l.checkFilter(f.Environment, []filterText{{"run id", f.RunID}}, []TimeRange{f.Occurred}, f.Direction, f.Limit)
+	return limit, err
 }
 
 // filterText is a text that a field of a run must be equal to; "" excludes nothing.

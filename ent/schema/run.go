@@ -66,6 +66,10 @@ func (Run) Indexes() []ent.Index {
 		index.Fields("environment_key", "created_at", "run_id").
 			StorageKey("runlane_runs_created").
 			Annotations(entsql.IndexWhere("created_at IS NOT NULL")),
+		// ListRuns of one status by creation time, both directions; CountRuns.
+		index.Fields("environment_key", "status", "created_at", "run_id").
+			StorageKey("runlane_runs_status").
+			Annotations(entsql.IndexWhere("status IS NOT NULL")),
 		// ListRuns by the time of the last change, both directions.
 		index.Fields("environment_key", "updated_at", "run_id").
 			StorageKey("runlane_runs_updated").

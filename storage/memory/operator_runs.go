@@ -74,8 +74,8 @@ func resume(scope cursor.Scope, text string) (*cursor.Position, error) {
 	return &p, nil
 }
 
-// ListRuns implements [storage.Operator]. It serves every filter by looking at
-// every run.
+// ListRuns implements [storage.Operator]. It looks at every run, and refuses what a
+// store with many could not answer.
 func (d *Driver) ListRuns(ctx context.Context, f storage.RunFilter) (storage.RunPage, error) {
 	if err := d.begin(ctx); err != nil {
 		return storage.RunPage{}, err
@@ -152,4 +152,28 @@ func within(r storage.TimeRange, t time.Time) bool {
 		return true
 	}
 	return !t.IsZero() && !t.Before(r.From) && (r.Until.IsZero() || t.Before(r.Until))
+}
+
+// CountRuns implements [storage.Operator].
+func (d *Driver) CountRuns(ctx context.Context, f storage.RunFilter, limit int) ([]storage.StatusCount, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer d.running.Done()
+	limit, err := d.limits.CheckCount(f, limit)
+	if err != nil {
+		return nil, err
+	}
+	found := map[run.Status]int{}
+	f.Sort = storage.SortCreated // which every run has
+	for _, l := range d.runs(f) {
+		found[l.row.run.Status]++
+	}
+	var counts []storage.StatusCount
+	for _, s := range run.Statuses() {
+		if oneOf(f.Statuses, s) {
+			counts = append(counts, storage.StatusCount{Status: s, Runs: min(found[s], limit), AtLeast: found[s] > limit})
+		}
+	}
+	return counts, nil
 }

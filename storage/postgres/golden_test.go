@@ -42,6 +42,7 @@ func TestGolden(t *testing.T) {
 		},
 		"lookup":      lookupTexts(s),
 		"list_events": listTexts(s),
+		"count_runs":  {{"of the index alone", s.countRuns(storage.Plan{})}, {"with filters", s.countRuns(storage.Plan{Cost: storage.Scanned})}},
 	}
 	for _, ix := range storage.Indexes() {
 		files["query_"+storage.SnakeCase(ix.String())] = queryTexts(s, ix)
@@ -157,10 +158,15 @@ func queryTexts(s *statements, ix storage.Index) (texts []text) {
 func listTexts(s *statements) (texts []text) {
 	for name, f := range map[string]storage.EventFilter{
 		"a run, by sequence": {RunID: "r"}, "a run, by occurrence": {RunID: "r", Sort: storage.SortOccurred}, "an environment, by occurrence": {Sort: storage.SortOccurred},
+		"two types, by occurrence": {Sort: storage.SortOccurred, Types: []run.EventType{run.TypeFailed, run.TypeCreated, run.TypeFailed}},
 	} {
-		texts = append(texts, text{name, s.listEvents(f)})
+		plan, err := storage.PlanEvents(f)
+		if err != nil {
+			panic(err)
+		}
+		texts = append(texts, text{name, s.listEvents(f, plan, 50)})
 		f.Direction = storage.Descending
-		texts = append(texts, text{name + ", descending", s.listEvents(f)})
+		texts = append(texts, text{name + ", descending", s.listEvents(f, plan, 50)})
 	}
 	slices.SortFunc(texts, func(a, b text) int { return strings.Compare(a.name, b.name) })
 	return texts

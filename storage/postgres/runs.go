@@ -3,16 +3,13 @@ package postgres
 import (
 	"context"
 	"errors"
-	"time"
 
 	"entgo.io/ent/dialect/sql"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed4391e180/runlane/ent"
-	"github.com/seed4391e180/runlane/ent/predicate"
 	entrun "github.com/seed4391e180/runlane/ent/run"
-	"github.com/seed4391e180/runlane/internal/cursor"
 	"github.com/seed4391e180/runlane/internal/txn"
 	"github.com/seed4391e180/runlane/run"
 	"github.com/seed4391e180/runlane/storage"
@@ -20,19 +17,10 @@ import (
 	"github.com/seed4391e180/runlane/storage/keys"
 )
 
-// summaryColumns are the columns of a listed run; its document is not among them,
-// so that a list never reads what is stored out of line.
-var summaryColumns = []string{
-	entrun.FieldRunID, entrun.FieldTask, entrun.FieldQueue, entrun.FieldStatus, entrun.FieldPriority,
-	entrun.FieldCreatedAt, entrun.FieldUpdatedAt, entrun.FieldDueAt, entrun.FieldLeaseExpiresAt,
-	entrun.FieldIdempotencyKey, entrun.FieldSingletonKey, entrun.FieldConcurrencyKey,
-	entrun.FieldSourceType, entrun.FieldSourceRunID, entrun.FieldScheduleID,
-}
-
 // runs begins a generated query on the driver's schema. It is for All, First and
 // Only: those run modifiers last, when columns are named already.
 func (d *Driver) runs(q querier) *ent.RunQuery {
-	query := ent.NewClient(ent.Driver(entDriver{q})).Run.Query()
+	query := ent.NewClient(ent.Driver(entDriver{q: q})).Run.Query()
 	query.Modify(func(s *sql.Selector) { s.FromExpr(sql.Raw(d.names.of(storage.Runs).name)) })
 	return query
 }
@@ -76,7 +64,7 @@ func (d *Driver) GetRun(ctx context.Context, environment, runID string) (r run.R
 		if err != nil {
 			return err
 		}
-		r, found = decodeRun(row)
+		r, found = decodeRun(key.Partition, key.ID, row.RecordVersion, row.RecordDocument, row.RecordPayload)
 		return nil
 	})
 	return r, found, err
@@ -117,188 +105,15 @@ func (d *Driver) nameHolder(ctx context.Context, conn *pgx.Conn, dup *storage.Du
 
 // decodeRun decodes a whole row. Typed columns are filled only for canonical runs,
 // so a run that does not decode was written by a newer version.
-func decodeRun(row *ent.Run) (run.Run, bool) {
+func decodeRun(partition, id string, version int64, document, payload []byte) (run.Run, bool) {
 	rec := storage.Record{
-		Key:      storage.Key{Collection: storage.Runs, Partition: row.EnvironmentKey, ID: row.RunID},
-		Version:  storage.MakeVersion(row.RecordVersion),
-		Document: row.RecordDocument,
+		Key:      storage.Key{Collection: storage.Runs, Partition: partition, ID: id},
+		Version:  storage.MakeVersion(version),
+		Document: document,
 	}
-	if row.RecordPayload != nil {
-		rec.Document = codec.JoinPayload(row.RecordDocument, row.RecordPayload)
+	if payload != nil {
+		rec.Document = codec.JoinPayload(document, payload)
 	}
 	r, kind := codec.DecodeRun(rec)
 	return r, kind == codec.Canonical
-}
-
-// ListRuns is storage.Operator.ListRuns.
-func (d *Driver) ListRuns(ctx context.Context, f storage.RunFilter) (storage.RunPage, error) {
-	limit, err := d.limits.CheckRunFilter(f)
-	if err != nil {
-		return storage.RunPage{}, err
-	}
-	partition, err := codec.Partition(f.Environment)
-	if err != nil {
-		return storage.RunPage{}, err
-	}
-	scope := cursor.Runs(f)
-	where := runPredicates(f, partition)
-	if f.Cursor != "" {
-		after, err := scope.Decode(f.Cursor)
-		if err != nil {
-			return storage.RunPage{}, err
-		}
-		where = append(where, behind(sortColumn(f.Sort), f.Direction, time.UnixMicro(after.At).UTC(), after.ID))
-	}
-	var page storage.RunPage
-	err = d.read(ctx, func(q querier) error {
-		query := d.runs(q).Where(where...).Order(runOrder(f)...).Limit(limit + 1)
-		if !f.Full {
-			query.Select(summaryColumns...)
-		}
-		rows, err := query.All(ctx)
-		if err != nil {
-			return err
-		}
-		page = runPage(f, scope, rows, limit)
-		return nil
-	})
-	return page, err
-}
-
-// runPage makes a page of up to limit rows; one row more says that another page follows.
-func runPage(f storage.RunFilter, scope cursor.Scope, rows []*ent.Run, limit int) storage.RunPage {
-	var page storage.RunPage
-	if len(rows) > limit {
-		rows = rows[:limit]
-		last := rows[limit-1]
-		page.Next = scope.Encode(cursor.Position{At: sortTime(f.Sort, last).UnixMicro(), ID: last.RunID})
-	}
-	for _, row := range rows {
-		item := storage.RunItem{RunSummary: summary(f.Environment, row)}
-		if f.Full {
-			if r, ok := decodeRun(row); ok {
-				item.Run = &r
-			}
-		}
-		page.Runs = append(page.Runs, item)
-	}
-	return page
-}
-
-func summary(environment string, row *ent.Run) storage.RunSummary {
-	id, _ := keys.DecodeString(row.RunID) // a canonical run's key is the encoding of its id
-	return storage.RunSummary{
-		Environment: environment, ID: id,
-		Task: value(row.Task), Queue: value(row.Queue), Status: run.Status(value(row.Status)), Priority: int(value(row.Priority)),
-		Created: value(row.CreatedAt).UTC(), Updated: value(row.UpdatedAt).UTC(), Due: optionalTime(row.DueAt), LeaseExpires: optionalTime(row.LeaseExpiresAt),
-		IdempotencyKey: value(row.IdempotencyKey), SingletonKey: value(row.SingletonKey), ConcurrencyKey: value(row.ConcurrencyKey),
-		SourceType: run.SourceType(value(row.SourceType)), SourceRun: value(row.SourceRunID), Schedule: value(row.ScheduleID),
-	}
-}
-
-// value is what a nullable column holds, or the zero value.
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
-}
-
-func optionalTime(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
-func sortColumn(s storage.RunSort) string {
-	switch s {
-	case storage.SortUpdated:
-		return entrun.FieldUpdatedAt
-	case storage.SortDue:
-		return entrun.FieldDueAt
-	}
-	return entrun.FieldCreatedAt
-}
-
-func sortTime(s storage.RunSort, row *ent.Run) time.Time {
-	switch s {
-	case storage.SortUpdated:
-		return value(row.UpdatedAt)
-	case storage.SortDue:
-		return value(row.DueAt)
-	}
-	return value(row.CreatedAt)
-}
-
-func runOrder(f storage.RunFilter) []entrun.OrderOption {
-	direction := sql.OrderAsc()
-	if f.Direction == storage.Descending {
-		direction = sql.OrderDesc()
-	}
-	return []entrun.OrderOption{sql.OrderByField(sortColumn(f.Sort), direction).ToFunc(), sql.OrderByField(entrun.FieldRunID, direction).ToFunc()}
-}
-
-// behind is the keyset predicate: everything after the last row of the page before.
-func behind(column string, direction storage.Direction, at time.Time, id string) predicate.Run {
-	return func(s *sql.Selector) {
-		columns := []string{s.C(column), s.C(entrun.FieldRunID)}
-		if direction == storage.Descending {
-			s.Where(sql.CompositeLT(columns, at, id))
-		} else {
-			s.Where(sql.CompositeGT(columns, at, id))
-		}
-	}
-}
-
-// runPredicates are the filters. The sort column is not null, so that the partial
-// index on it can serve.
-func runPredicates(f storage.RunFilter, partition string) []predicate.Run {
-	where := []predicate.Run{entrun.EnvironmentKey(partition), func(s *sql.Selector) { s.Where(sql.NotNull(s.C(sortColumn(f.Sort)))) }}
-	where = append(where, entrun.StatusNotNil())
-	anyOf := func(column string, values []string) {
-		if len(values) > 0 {
-			args := make([]any, len(values))
-			for i, v := range values {
-				args[i] = v
-			}
-			where = append(where, func(s *sql.Selector) { s.Where(sql.In(s.C(column), args...)) })
-		}
-	}
-	one := func(column, v string) {
-		if v != "" {
-			anyOf(column, []string{v})
-		}
-	}
-	within := func(column string, r storage.TimeRange) {
-		if !r.From.IsZero() {
-			where = append(where, func(s *sql.Selector) { s.Where(sql.GTE(s.C(column), wholeMicroseconds(r.From))) })
-		}
-		if !r.Until.IsZero() {
-			where = append(where, func(s *sql.Selector) { s.Where(sql.LT(s.C(column), wholeMicroseconds(r.Until))) })
-		}
-	}
-	anyOf(entrun.FieldStatus, texts(f.Statuses))
-	anyOf(entrun.FieldTask, f.Tasks)
-	anyOf(entrun.FieldQueue, f.Queues)
-	anyOf(entrun.FieldSourceType, texts(f.SourceTypes))
-	one(entrun.FieldSourceRunID, f.SourceRun)
-	one(entrun.FieldScheduleID, f.Schedule)
-	one(entrun.FieldIdempotencyKey, f.IdempotencyKey)
-	one(entrun.FieldSingletonKey, f.SingletonKey)
-	one(entrun.FieldConcurrencyKey, f.ConcurrencyKey)
-	within(entrun.FieldCreatedAt, f.Created)
-	within(entrun.FieldUpdatedAt, f.Updated)
-	within(entrun.FieldDueAt, f.Due)
-	within(entrun.FieldLeaseExpiresAt, f.LeaseExpiry)
-	return where
-}
-
-func texts[T ~string](values []T) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
 }

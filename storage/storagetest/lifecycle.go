@@ -33,6 +33,8 @@ func closed(f *fixture) {
 	assert.ErrorIs(f, err, storage.ErrClosed)
 	_, err = f.store.ListEvents(f.ctx, storage.EventFilter{Environment: env, RunID: "run"})
 	assert.ErrorIs(f, err, storage.ErrClosed)
+	_, err = f.store.CountRuns(f.ctx, storage.RunFilter{Environment: env}, 0)
+	assert.ErrorIs(f, err, storage.ErrClosed)
 	assert.ErrorIs(f, f.store.Listen(f.ctx, func(string) {}), storage.ErrClosed)
 }
 

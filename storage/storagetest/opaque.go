@@ -202,7 +202,7 @@ func commitTimesAreSeenByOperators(f *fixture) {
 	got, found := f.getRun("x")
 	require.True(f, found)
 	assert.Equal(f, r, got)
-	items := f.listRuns(storage.RunFilter{Environment: env, Due: storage.TimeRange{From: r.Due, Until: r.Due.Add(1000)}})
+	items := f.listRuns(storage.RunFilter{Environment: env, Sort: storage.SortDue, Due: storage.TimeRange{From: r.Due, Until: r.Due.Add(1000)}})
 	require.Len(f, items, 1)
 	assert.Equal(f, r.Due, items[0].Due)
 	assert.Equal(f, r.Created, items[0].Created)

@@ -186,6 +186,8 @@ func (p *plan) generated(sql string) {
 	switch {
 	case !ordered:
 		p.wanted["runlane_runs_pkey"] = true
+	case strings.Contains(sql, `"status" IN (`):
+		p.wanted["runlane_runs_status"] = true
 	case strings.Contains(order, "created_at"):
 		p.wanted["runlane_runs_created"] = true
 	case strings.Contains(order, "updated_at"):
@@ -203,7 +205,7 @@ type sqlFile struct {
 }
 
 // long are the holes that take more than a line.
-var long = []string{"groups", "asserts", "lookups", "refusals", "planner", "merged", "operator_columns", "document", "scope"}
+var long = []string{"groups", "asserts", "lookups", "refusals", "planner", "merged", "operator_columns", "document", "page", "filters"}
 
 func sqlFiles(t *testing.T) (files []sqlFile) {
 	t.Helper()
@@ -261,7 +263,7 @@ func (f sqlFile) indexesIn(sql string) (indexes []string) {
 		case f.name == "append":
 			indexes = append(indexes, "runlane_record_observation_heads_pkey", "runlane_record_observation_records_pkey")
 		case f.name == "list_events":
-			indexes = append(indexes, map[string]string{"sequence": "runlane_run_events_native", "occurred_at": "runlane_run_events_occurred"}[hole("key")])
+			indexes = append(indexes, "runlane_runs_pkey", "runlane_record_run_events_pkey")
 		case strings.HasPrefix(f.indexes, "the primary key"):
 			if table != "" {
 				indexes = append(indexes, table+"_pkey")
@@ -364,13 +366,21 @@ func (l *lab) sendEverything(lose *responses) {
 				require.NoError(l, err)
 			}
 		}
+		_, err := l.d.ListRuns(l.Context(), storage.RunFilter{Environment: "prod", Statuses: []run.Status{run.StatusQueued}, Direction: direction})
+		require.NoError(l, err)
 		for _, filter := range []storage.EventFilter{
 			{Environment: "prod", RunID: r.ID, Direction: direction},
+			{Environment: "prod", RunID: r.ID, Sort: storage.SortOccurred, Direction: direction},
 			{Environment: "prod", Sort: storage.SortOccurred, Direction: direction},
+			{Environment: "prod", Sort: storage.SortOccurred, Direction: direction, Types: []run.EventType{run.TypeCreated, run.TypeFailed}},
 		} {
 			_, err := l.d.ListEvents(l.Context(), filter)
 			require.NoError(l, err)
 		}
+	}
+	for _, tasks := range [][]string{nil, {"mail"}} {
+		_, err := l.d.CountRuns(l.Context(), storage.RunFilter{Environment: "prod", Tasks: tasks, Created: storage.TimeRange{From: time.Unix(0, 0)}}, 0)
+		require.NoError(l, err)
 	}
 	_, found, err := l.d.GetRun(l.Context(), "prod", r.ID)
 	require.NoError(l, err)

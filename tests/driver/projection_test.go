@@ -68,7 +68,11 @@ func TestOperatorReadsAreOneStatement(t *testing.T) {
 		once("ListEvents of a run", err)
 		_, err = l.d.ListEvents(t.Context(), storage.EventFilter{Environment: "prod", Sort: storage.SortOccurred, Direction: direction})
 		once("ListEvents", err)
+		_, err = l.d.ListEvents(t.Context(), storage.EventFilter{Environment: "prod", Types: run.EventTypes(), Sort: storage.SortOccurred, Direction: direction})
+		once("ListEvents of types", err)
 	}
+	_, err = l.d.CountRuns(t.Context(), storage.RunFilter{Environment: "prod"}, 0)
+	once("CountRuns", err)
 }
 
 // TestOrphansCostTheirMetadata lists a page of events half of which have no visible

@@ -160,7 +160,7 @@ var textFilters = []func(f *storage.RunFilter, l life){
 func (s *store) filtersFindOnly(environment string, l life, first, step int) {
 	s.Helper()
 	for i := first; i < len(textFilters); i += step {
-		f := storage.RunFilter{Environment: environment, Full: true}
+		f := storage.RunFilter{Environment: environment, Full: true, Created: storage.TimeRange{From: time.Unix(0, 0)}}
 		textFilters[i](&f, l)
 		items := s.listRuns(f)
 		require.Equal(s, []string{l.text}, idsOf(items), "%+v", f)

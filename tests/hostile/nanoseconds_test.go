@@ -57,8 +57,12 @@ func TestNanoseconds(t *testing.T) {
 			{at(3, odd), time.Time{}, nil},
 		} {
 			r := storage.TimeRange{From: c.from, Until: c.until}
+			since := r
+			if since.From.IsZero() {
+				since.From = base // a range that others are looked for within has a beginning
+			}
 			for _, f := range []storage.RunFilter{
-				{Created: r}, {Updated: r, Sort: storage.SortUpdated}, {Due: r, Sort: storage.SortDue}, {Created: r, Updated: r, Due: r, Limit: 1},
+				{Created: r}, {Updated: r, Sort: storage.SortUpdated}, {Due: r, Sort: storage.SortDue}, {Created: since, Updated: r, Due: r, Limit: 1},
 			} {
 				f.Environment = "e"
 				require.ElementsMatch(s, c.want, idsOf(s.listRuns(f)), "%v", r)

@@ -99,13 +99,13 @@ func (s *store) meansTheMoment(environment string, at time.Time, location *time.
 
 	local, localDue := at.In(location), due.In(location) // as a caller may have them
 	for f, want := range map[*storage.RunFilter]int{
-		{Created: storage.TimeRange{From: local, Until: local.Add(1)}}:                   1,
-		{Created: storage.TimeRange{Until: local}}:                                       0,
-		{Created: storage.TimeRange{From: local.Add(time.Microsecond)}}:                  0,
-		{Due: storage.TimeRange{From: localDue, Until: localDue.Add(1)}}:                 1,
-		{Due: storage.TimeRange{From: local, Until: localDue}, Sort: storage.SortDue}:    0,
-		{Updated: storage.TimeRange{From: local}, Sort: storage.SortUpdated}:             1,
-		{Updated: storage.TimeRange{From: local.Add(-time.Hour), Until: local}, Sort: 1}: 0,
+		{Created: storage.TimeRange{From: local, Until: local.Add(1)}}:                          1,
+		{Created: storage.TimeRange{Until: local}}:                                              0,
+		{Created: storage.TimeRange{From: local.Add(time.Microsecond)}}:                         0,
+		{Due: storage.TimeRange{From: localDue, Until: localDue.Add(1)}, Sort: storage.SortDue}: 1,
+		{Due: storage.TimeRange{From: local, Until: localDue}, Sort: storage.SortDue}:           0,
+		{Updated: storage.TimeRange{From: local}, Sort: storage.SortUpdated}:                    1,
+		{Updated: storage.TimeRange{From: local.Add(-time.Hour), Until: local}, Sort: 1}:        0,
 	} {
 		f.Environment = environment
 		items := s.listRuns(*f)
@@ -148,9 +148,9 @@ func TestFarYears(t *testing.T) {
 		all := s.listRuns(storage.RunFilter{Environment: environment, Sort: storage.SortDue, Limit: 1})
 		require.Equal(s, []string{"first", "last"}, idsOf(all))
 		require.Equal(s, []time.Time{first, last.Truncate(time.Microsecond)}, []time.Time{all[0].Due, all[1].Due})
-		require.Equal(s, []string{"last"}, idsOf(s.listRuns(storage.RunFilter{Environment: environment, Due: storage.TimeRange{From: last.Truncate(time.Microsecond)}})))
-		require.Empty(s, s.listRuns(storage.RunFilter{Environment: environment, Due: storage.TimeRange{From: last}}))
-		require.Len(s, s.listRuns(storage.RunFilter{Environment: environment, Due: storage.TimeRange{Until: last}}), 2)
+		require.Equal(s, []string{"last"}, idsOf(s.listRuns(storage.RunFilter{Environment: environment, Sort: storage.SortDue, Due: storage.TimeRange{From: last.Truncate(time.Microsecond)}})))
+		require.Empty(s, s.listRuns(storage.RunFilter{Environment: environment, Sort: storage.SortDue, Due: storage.TimeRange{From: last}}))
+		require.Len(s, s.listRuns(storage.RunFilter{Environment: environment, Sort: storage.SortDue, Due: storage.TimeRange{Until: last}}), 2)
 		partition, err := codec.DuePartition(environment, "queue", run.PriorityDefault)
 		require.NoError(s, err)
 		require.Len(s, s.query(storage.Query{Index: storage.RunsByDue, Partition: partition, Until: storage.ServerNow()}).Records, 1)

@@ -71,6 +71,9 @@ func (p *player) lookAtRuns(ctx context.Context, l look) {
 		Environment: p.world.environments[l.Environment], Sort: storage.RunSort(l.Sort), Direction: direction(l.Down), Limit: p.manner.page,
 	}
 	filters[l.Filter](&f)
+	if within := [...]*storage.TimeRange{&f.Created, &f.Updated, &f.Due}[f.Sort]; within.IsZero() { // else most filters are refused
+		*within = storage.TimeRange{From: time.Unix(0, 0), Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	}
 	p.say("  runs", asJSON(l))
 	for {
 		page, err := p.store.ListRuns(ctx, f)

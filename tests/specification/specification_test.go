@@ -32,7 +32,7 @@ var headings = []string{
 }
 
 // incomplete are the parts in which a row may say that something is missing.
-var incomplete = []string{"Operator read projection", "Migrations and compatibility"}
+var incomplete = []string{"Migrations and compatibility"}
 
 const notYet = "not complete yet: "
 
