@@ -13,7 +13,7 @@ RUNS          ?= 20
 # each of many settings, which says more about the client than about the server.
 SERVERS       ?= 14 15 16 17 18
 LIVE          ?= ./internal/pgtest ./migrations ./cmd/mkmigration ./cmd/runlane ./storage/postgres/... \
-                 $(addprefix ./tests/,conformance driver faults json keys lane migrations wire)
+                 $(addprefix ./tests/,conformance driver faults json keys lane migrations operator wire)
 LIVE_SHORT    ?= $(addprefix ./tests/,conformance driver faults migrations)
 
 .DEFAULT_GOAL := help
@@ -55,6 +55,10 @@ test-matrix-short: deps ## the heart of that, on the oldest and the newest serve
 .PHONY: soak
 soak: deps ## work the driver for SOAK while everything beneath it breaks, and look for what was lost or leaked
 	$(GO) test -count=1 -v -timeout 2h ./tests/soak -args -soak $(SOAK)
+
+.PHONY: operator-scale
+operator-scale: deps ## hold docs/operator-reads.md at a million runs and ten million events; takes some ten minutes and 10 GB
+	$(GO) test -count=1 -v -timeout 1h ./tests/operator -run 'Test(Cost|WriteCost)$$' -args -runs 1000000 -events 10000000 -history 30000
 
 .PHONY: flakes
 flakes: deps ## run the short live suite RUNS times; stop at the first failure
