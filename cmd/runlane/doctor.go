@@ -37,6 +37,7 @@ func newDoctor() *cobra.Command {
 
 Each check is one bounded read; nothing is changed. What a check complains of comes
 with its mend. A check that the role may not make is "unknown" and names the grant.
+docs/deploy.md says what each check is about.
 
 The exit code is 1 if a check fails and 0 otherwise, also with warnings.
 

@@ -222,7 +222,7 @@ func checkRuns(ctx context.Context, e *examination, tx pgx.Tx) (Finding, error) 
 	switch {
 	case late > e.Late:
 		f.Status, f.Message = Warn, f.Message+fmt.Sprintf(" has been due for %s", late)
-		f.Mend = "start workers for this queue and environment, or more of them; `Lane.Work` logs what it cannot claim"
+		f.Mend = "start workers for this queue and environment, or more of them"
 	case late >= 0:
 		f.Message += fmt.Sprintf(" has been due for %s", late)
 	default:

@@ -66,7 +66,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func exec(t *testing.T, conn *pgx.Conn, sql string) {
+func sql(t *testing.T, conn *pgx.Conn, sql string) {
 	t.Helper()
 	_, err := conn.PgConn().Exec(context.Background(), sql).ReadAll()
 	require.NoError(t, err, sql)
@@ -112,13 +112,13 @@ func requireOnly(t *testing.T, findings map[string]doctor.Finding, want map[stri
 func (p *patient) role(t *testing.T, name string, grants bool) string {
 	t.Helper()
 	quoted := pgx.Identifier{name}.Sanitize()
-	exec(t, p.conn, "CREATE ROLE "+quoted+" LOGIN PASSWORD 'secret'")
-	t.Cleanup(func() { exec(t, p.conn, "DROP OWNED BY "+quoted+"; DROP ROLE "+quoted) })
+	sql(t, p.conn, "CREATE ROLE "+quoted+" LOGIN PASSWORD 'secret'")
+	t.Cleanup(func() { sql(t, p.conn, "DROP OWNED BY "+quoted+"; DROP ROLE "+quoted) })
 	if grants {
 		statements, err := migrations.Grants(p.Schema, name)
 		require.NoError(t, err)
 		for _, s := range statements {
-			exec(t, p.conn, s)
+			sql(t, p.conn, s)
 		}
 	}
 	u, err := url.Parse(p.URL)
@@ -133,6 +133,6 @@ func (p *patient) in(object string) string { return pgx.Identifier{p.Schema, obj
 // insertRuns adds n rows that no driver reads.
 func (p *patient) insertRuns(t *testing.T, n int) {
 	t.Helper()
-	exec(t, p.conn, fmt.Sprintf(`INSERT INTO %s (environment_key, run_id, record_version, record_document)
+	sql(t, p.conn, fmt.Sprintf(`INSERT INTO %s (environment_key, run_id, record_version, record_document)
 SELECT 'e', 'r' || i, i, '{}' FROM generate_series(1, %d) AS i`, p.in("runlane_runs"), n))
 }

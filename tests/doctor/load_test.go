@@ -41,7 +41,7 @@ func requireSays(t *testing.T, findings map[string]doctor.Finding, texts []strin
 func TestDeadRows(t *testing.T) {
 	p := newWorld(t, map[string]string{"autovacuum_naptime": "1h"}).patient(t)
 	p.insertRuns(t, 11_000)
-	exec(t, p.conn, "DELETE FROM runlane.runlane_runs")
+	sql(t, p.conn, "DELETE FROM runlane.runlane_runs")
 	require.NoError(t, p.conn.Close(t.Context())) // which reports its statistics
 	var f doctor.Finding
 	require.Eventually(t, func() bool {
@@ -53,7 +53,7 @@ func TestDeadRows(t *testing.T) {
 	require.Equal(t, doctor.OK, examine(t, p.URL, doctor.Options{DeadRows: 20_000})["vacuum"].Status)
 
 	again := connect(t, p.URL)
-	exec(t, again, `VACUUM runlane.runlane_runs`)
+	sql(t, again, `VACUUM runlane.runlane_runs`)
 	require.NoError(t, again.Close(t.Context()))
 	require.Eventually(t, func() bool {
 		f = examine(t, p.URL, doctor.Options{DeadRows: 500})["vacuum"]
@@ -76,7 +76,7 @@ func TestHeldSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			holder := connect(t, p.URL)
-			exec(t, holder, c.begin)
+			sql(t, holder, c.begin)
 			findings := examine(t, p.URL, now)
 			requireOnly(t, findings, map[string]doctor.Status{"snapshots": doctor.Warn})
 			f := findings["snapshots"]
@@ -85,7 +85,7 @@ func TestHeldSnapshots(t *testing.T) {
 
 			_, mend, ok := strings.Cut(f.Mend, "or: ")
 			require.True(t, ok)
-			exec(t, p.conn, mend)
+			sql(t, p.conn, mend)
 			require.Eventually(t, func() bool {
 				return examine(t, p.URL, now)["snapshots"].Status == doctor.OK
 			}, wait, tick)
@@ -96,7 +96,7 @@ func TestHeldSnapshots(t *testing.T) {
 // A replica that is gone, and whose slot remembers what it read last.
 func TestReplicationSlot(t *testing.T) {
 	p := newWorld(t, map[string]string{"max_replication_slots": "1"}).patient(t)
-	exec(t, p.conn, "SELECT pg_create_physical_replication_slot('gone', true)")
+	sql(t, p.conn, "SELECT pg_create_physical_replication_slot('gone', true)")
 	var xmin uint32
 	require.NoError(t, p.conn.QueryRow(t.Context(), "SELECT (pg_current_xact_id()::text::bigint % (1::bigint << 32))::bigint").Scan(&xmin))
 	config, err := pgconn.ParseConfig(p.URL)
@@ -125,7 +125,7 @@ func TestReplicationSlot(t *testing.T) {
 		return err == nil && set
 	}, wait, tick)
 	for range 3 {
-		exec(t, p.conn, "SELECT pg_current_xact_id()")
+		sql(t, p.conn, "SELECT pg_current_xact_id()")
 	}
 	require.NoError(t, replica.Close(t.Context()))
 	require.Eventually(t, func() bool {
@@ -133,7 +133,7 @@ func TestReplicationSlot(t *testing.T) {
 		return f.Status == doctor.Warn && strings.Contains(f.Message, "replication slot gone (not active)")
 	}, wait, tick)
 	requireOnly(t, examine(t, p.URL, doctor.Options{}), nil)
-	exec(t, p.conn, "SELECT pg_drop_replication_slot('gone')")
+	sql(t, p.conn, "SELECT pg_drop_replication_slot('gone')")
 	requireOnly(t, examine(t, p.URL, doctor.Options{OldSlot: 1}), nil)
 }
 
@@ -145,8 +145,8 @@ func TestNotificationQueue(t *testing.T) {
 	}
 	p := newWorld(t, settings).patient(t)
 	listener := connect(t, p.URL)
-	exec(t, listener, "LISTEN nobody_sends_here") // which takes effect at its commit
-	exec(t, listener, "BEGIN")
+	sql(t, listener, "LISTEN nobody_sends_here") // which takes effect at its commit
+	sql(t, listener, "BEGIN")
 	for i := range 48 {
 		_, err := p.conn.Exec(t.Context(), "SELECT pg_notify('filler', $1)", fmt.Sprint(i)+strings.Repeat("x", 7000))
 		require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestNotificationQueue(t *testing.T) {
 	findings := examine(t, p.URL, doctor.Options{QueueUsage: limit})
 	requireOnly(t, findings, map[string]doctor.Status{"notifications": doctor.Warn})
 	require.Greater(t, findings["notifications"].Figures["usage"], limit)
-	exec(t, listener, "COMMIT")
+	sql(t, listener, "COMMIT")
 	requireOnly(t, examine(t, p.URL, doctor.Options{QueueUsage: limit}), nil)
 }
 
@@ -172,7 +172,7 @@ func TestLockTable(t *testing.T) {
 		requireOnly(t, findings, map[string]doctor.Status{"locks": c.status})
 		require.EqualValues(t, capacity, findings["locks"].Figures["capacity"])
 		if c.status == doctor.OK {
-			exec(t, p.conn, "BEGIN; SELECT count(pg_advisory_xact_lock(i)) FROM generate_series(1, 5000) AS i")
+			sql(t, p.conn, "BEGIN; SELECT count(pg_advisory_xact_lock(i)) FROM generate_series(1, 5000) AS i")
 			findings = examine(t, p.URL, doctor.Options{})
 			requireOnly(t, findings, map[string]doctor.Status{"locks": doctor.Warn})
 			require.Contains(t, findings["locks"].Message, "little is left")
@@ -233,7 +233,7 @@ func TestDueRuns(t *testing.T) {
 // However many runs wait, the check reads one entry for each queue.
 func TestDueRunsAreReadFromTheIndex(t *testing.T) {
 	p := newWorld(t, nil).patient(t)
-	exec(t, p.conn, `INSERT INTO runlane.runlane_runs (environment_key, run_id, record_version, record_document, runs_by_due_partition, runs_by_due_sort)
+	sql(t, p.conn, `INSERT INTO runlane.runlane_runs (environment_key, run_id, record_version, record_document, runs_by_due_partition, runs_by_due_sort)
 SELECT 'e', 'r' || i, i, '{}', '$e!$q' || i % 3 || '!', '#' || i FROM generate_series(1, 20000) AS i; ANALYZE`)
 	tx, err := p.conn.Begin(t.Context())
 	require.NoError(t, err)
@@ -277,7 +277,7 @@ func TestBoundedChecks(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	defer pool.Close()
-	exec(t, p.conn, "BEGIN; LOCK TABLE runlane.runlane_runs, runlane.atlas_schema_revisions IN ACCESS EXCLUSIVE MODE")
+	sql(t, p.conn, "BEGIN; LOCK TABLE runlane.runlane_runs, runlane.atlas_schema_revisions IN ACCESS EXCLUSIVE MODE")
 	list, err := doctor.Examine(t.Context(), pool, doctor.Options{Timeout: 300 * time.Millisecond})
 	require.NoError(t, err)
 	findings := map[string]doctor.Finding{}
@@ -286,7 +286,6 @@ func TestBoundedChecks(t *testing.T) {
 	}
 	requireOnly(t, findings, map[string]doctor.Status{"runs": doctor.Unknown, "migrations": doctor.Unknown})
 	require.Equal(t, "there was no answer within 300ms", findings["runs"].Message)
-	require.Equal(t, doctor.Unknown, doctor.Worst(list))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

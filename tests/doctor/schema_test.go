@@ -35,7 +35,7 @@ func TestHealthy(t *testing.T) {
 		for _, f := range []string{"migrations", "snapshots"} {
 			require.Regexp(t, `^GRANT .* TO "app ""\d"""`, findings[f].Mend)
 		}
-		exec(t, p.conn, "GRANT pg_read_all_stats TO \"app \"\""+fmt.Sprint(i)+"\"\"\"; GRANT SELECT ON "+p.in("atlas_schema_revisions")+" TO \"app \"\""+fmt.Sprint(i)+"\"\"\"")
+		sql(t, p.conn, "GRANT pg_read_all_stats TO \"app \"\""+fmt.Sprint(i)+"\"\"\"; GRANT SELECT ON "+p.in("atlas_schema_revisions")+" TO \"app \"\""+fmt.Sprint(i)+"\"\"\"")
 		requireOnly(t, examine(t, app, doctor.Options{Schema: schema}), nil)
 		// And so is the owner who asks for it.
 		findings = examine(t, p.URL, doctor.Options{Schema: schema, Role: name})
@@ -84,7 +84,7 @@ SELECT '99991231235959', 'later', 2, 1, 1, executed_at, 1, NULL, NULL, 'h', NULL
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := w.patient(t)
-			exec(t, p.conn, replaceSchema(c.fault, p.Schema))
+			sql(t, p.conn, replaceSchema(c.fault, p.Schema))
 			findings := examine(t, p.URL, doctor.Options{})
 			requireOnly(t, findings, c.found)
 			requireSays(t, findings, c.says)
@@ -103,7 +103,7 @@ func TestPending(t *testing.T) {
 func TestGrants(t *testing.T) {
 	p := newWorld(t, nil).patient(t)
 	app := p.role(t, "app", true)
-	exec(t, p.conn, "GRANT pg_read_all_stats TO app; GRANT SELECT ON "+p.in("atlas_schema_revisions")+" TO app")
+	sql(t, p.conn, "GRANT pg_read_all_stats TO app; GRANT SELECT ON "+p.in("atlas_schema_revisions")+" TO app")
 	for _, c := range []struct{ take, give, says string }{
 		{"REVOKE EXECUTE ON FUNCTION %s.runlane_assert_record_write FROM app, PUBLIC", "GRANT EXECUTE ON FUNCTION %s.runlane_assert_record_write TO app",
 			`the role "app" lacks EXECUTE on function runlane_assert_record_write`},
@@ -112,7 +112,7 @@ func TestGrants(t *testing.T) {
 		{"REVOKE USAGE ON SEQUENCE %s.runlane_record_versions FROM app", "GRANT USAGE ON SEQUENCE %s.runlane_record_versions TO app",
 			`the role "app" lacks USAGE on sequence runlane_record_versions`},
 	} {
-		exec(t, p.conn, fmt.Sprintf(c.take, p.Schema))
+		sql(t, p.conn, fmt.Sprintf(c.take, p.Schema))
 		for _, o := range []struct {
 			url  string
 			role string
@@ -122,11 +122,11 @@ func TestGrants(t *testing.T) {
 			require.Equal(t, c.says, findings["grants"].Message)
 			require.Contains(t, findings["grants"].Mend, "runlane migrate grants --schema 'runlane' --role 'app'")
 		}
-		exec(t, p.conn, fmt.Sprintf(c.give, p.Schema))
+		sql(t, p.conn, fmt.Sprintf(c.give, p.Schema))
 	}
 	requireOnly(t, examine(t, app, doctor.Options{}), nil)
 
-	exec(t, p.conn, "REVOKE SELECT ON "+p.in("runlane_runs")+" FROM app")
+	sql(t, p.conn, "REVOKE SELECT ON "+p.in("runlane_runs")+" FROM app")
 	requireOnly(t, examine(t, app, doctor.Options{}), map[string]doctor.Status{"grants": doctor.Fail, "runs": doctor.Unknown})
 
 	findings := examine(t, p.URL, doctor.Options{Role: "nobody at all"})
@@ -135,7 +135,7 @@ func TestGrants(t *testing.T) {
 
 	// One who only reads is not the application.
 	reader := p.role(t, "reader", false)
-	exec(t, p.conn, "GRANT USAGE ON SCHEMA runlane TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA runlane TO reader; GRANT pg_read_all_stats TO reader")
+	sql(t, p.conn, "GRANT USAGE ON SCHEMA runlane TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA runlane TO reader; GRANT pg_read_all_stats TO reader")
 	requireOnly(t, examine(t, reader, doctor.Options{}), map[string]doctor.Status{"grants": doctor.Unknown})
 	requireOnly(t, examine(t, reader, doctor.Options{Role: "app"}), map[string]doctor.Status{"grants": doctor.Fail})
 
@@ -167,7 +167,7 @@ func TestInvalidIndex(t *testing.T) {
 func TestIndexUnderWay(t *testing.T) {
 	p := newWorld(t, nil).patient(t)
 	writer, builder := connect(t, p.URL), connect(t, p.URL)
-	exec(t, writer, "BEGIN; LOCK TABLE runlane.runlane_runs IN ROW EXCLUSIVE MODE")
+	sql(t, writer, "BEGIN; LOCK TABLE runlane.runlane_runs IN ROW EXCLUSIVE MODE")
 	built := make(chan error, 1)
 	go func() {
 		_, err := builder.Exec(t.Context(), `CREATE INDEX CONCURRENTLY slow ON runlane.runlane_runs (updated_at)`)
@@ -181,7 +181,7 @@ func TestIndexUnderWay(t *testing.T) {
 	f := examine(t, p.URL, doctor.Options{})["indexes"]
 	require.Equal(t, doctor.OK, f.Status, f)
 	require.Equal(t, "being built: slow on runlane_runs", f.Message)
-	exec(t, writer, "COMMIT")
+	sql(t, writer, "COMMIT")
 	require.NoError(t, <-built)
 	require.Equal(t, "all are valid", examine(t, p.URL, doctor.Options{})["indexes"].Message)
 }
@@ -189,8 +189,8 @@ func TestIndexUnderWay(t *testing.T) {
 func TestEncoding(t *testing.T) {
 	w := newWorld(t, nil)
 	p := w.patient(t, pgtest.Empty())
-	exec(t, p.conn, "CREATE DATABASE "+p.Name+"_plain TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
-	t.Cleanup(func() { exec(t, p.conn, "DROP DATABASE "+p.Name+"_plain WITH (FORCE)") })
+	sql(t, p.conn, "CREATE DATABASE "+p.Name+"_plain TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
+	t.Cleanup(func() { sql(t, p.conn, "DROP DATABASE "+p.Name+"_plain WITH (FORCE)") })
 	findings := examine(t, w.cluster.URL(p.Name+"_plain"), doctor.Options{})
 	require.Equal(t, doctor.Fail, findings["encoding"].Status)
 	require.Equal(t, "SQL_ASCII", findings["encoding"].Message)

@@ -40,10 +40,10 @@ func TestSettings(t *testing.T) {
 		}
 		t.Run(c.setting, func(t *testing.T) {
 			if c.local {
-				exec(t, p.conn, fmt.Sprintf("ALTER ROLE runlane SET %s = '%s'", c.setting, c.value))
-				defer exec(t, p.conn, "ALTER ROLE runlane RESET ALL")
+				sql(t, p.conn, fmt.Sprintf("ALTER ROLE runlane SET %s = '%s'", c.setting, c.value))
+				defer sql(t, p.conn, "ALTER ROLE runlane RESET ALL")
 			} else {
-				exec(t, p.conn, fmt.Sprintf("ALTER SYSTEM SET %s = '%s'", c.setting, c.value))
+				sql(t, p.conn, fmt.Sprintf("ALTER SYSTEM SET %s = '%s'", c.setting, c.value))
 				reload(t, p, c.setting)
 			}
 			findings := examine(t, p.URL, doctor.Options{})
@@ -53,14 +53,14 @@ func TestSettings(t *testing.T) {
 
 			mender := connect(t, p.URL) // which has the setting
 			for _, mend := range statements(findings[c.check].Mend) {
-				exec(t, mender, mend)
+				sql(t, mender, mend)
 			}
 			if !c.local {
 				reload(t, p, c.setting)
 			}
 			requireOnly(t, examine(t, p.URL, doctor.Options{}), nil)
 			if c.local {
-				exec(t, p.conn, "ALTER ROLE runlane IN DATABASE "+p.Name+" RESET ALL")
+				sql(t, p.conn, "ALTER ROLE runlane IN DATABASE "+p.Name+" RESET ALL")
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsOfARole(t *testing.T) {
 	p := newWorld(t, nil).patient(t)
 	app := p.role(t, "app", true)
-	exec(t, p.conn, "GRANT pg_read_all_stats TO app; GRANT SELECT ON "+p.in("atlas_schema_revisions")+" TO app")
+	sql(t, p.conn, "GRANT pg_read_all_stats TO app; GRANT SELECT ON "+p.in("atlas_schema_revisions")+" TO app")
 	for _, c := range []struct {
 		alter    string
 		app, own doctor.Status
@@ -83,7 +83,7 @@ func TestSettingsOfARole(t *testing.T) {
 		{"ALTER ROLE app IN DATABASE {database} RESET ALL; ALTER ROLE app RESET ALL", doctor.Warn, doctor.Warn, "100"},
 		{"ALTER DATABASE {database} RESET ALL; ALTER ROLE runlane SET statement_timeout = '900ms'", doctor.OK, doctor.Warn, "0"},
 	} {
-		exec(t, p.conn, strings.ReplaceAll(c.alter, "{database}", p.Name))
+		sql(t, p.conn, strings.ReplaceAll(c.alter, "{database}", p.Name))
 		requireOnly(t, examine(t, app, doctor.Options{}), map[string]doctor.Status{"timeouts": c.app})
 		requireOnly(t, examine(t, p.URL, doctor.Options{}), map[string]doctor.Status{"timeouts": c.own})
 		findings := examine(t, p.URL, doctor.Options{Role: "app"})
@@ -94,7 +94,7 @@ func TestSettingsOfARole(t *testing.T) {
 // reload waits until new sessions see what the file of settings says.
 func reload(t *testing.T, p *patient, setting string) {
 	t.Helper()
-	exec(t, p.conn, "SELECT pg_reload_conf()")
+	sql(t, p.conn, "SELECT pg_reload_conf()")
 	require.Eventually(t, func() (seen bool) {
 		const sql = `SELECT NOT EXISTS (SELECT FROM pg_file_settings f JOIN pg_settings s USING (name)
 WHERE name = $1 AND f.applied AND f.setting <> current_setting(name) AND f.seqno = (SELECT max(seqno) FROM pg_file_settings WHERE name = $1))`
