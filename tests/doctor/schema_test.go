@@ -2,6 +2,8 @@ package doctor_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -194,4 +196,25 @@ func TestEncoding(t *testing.T) {
 	findings := examine(t, w.cluster.URL(p.Name+"_plain"), doctor.Options{})
 	require.Equal(t, doctor.Fail, findings["encoding"].Status)
 	require.Equal(t, "SQL_ASCII", findings["encoding"].Message)
+}
+
+// A replica answers every check and is no place to write.
+func TestReplica(t *testing.T) {
+	w := newWorld(t, map[string]string{"hot_standby": "on"})
+	p := w.patient(t)
+	var folder string
+	require.NoError(t, p.conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&folder))
+	require.NoError(t, w.cluster.Halt(t.Context(), pgtest.Fast))
+	signal := filepath.Join(folder, "standby.signal")
+	require.NoError(t, os.WriteFile(signal, nil, 0o644))
+	require.NoError(t, w.cluster.Resume(t.Context()))
+	findings := examine(t, p.URL, doctor.Options{})
+	requireOnly(t, findings, map[string]doctor.Status{"server": doctor.Fail})
+	if pgtest.Major(t) >= postgres.OldestServer {
+		require.Contains(t, findings["server"].Message, "a replica")
+	}
+
+	require.NoError(t, os.Remove(signal))
+	require.NoError(t, w.cluster.Restart(t.Context(), pgtest.Fast))
+	requireOnly(t, examine(t, p.URL, doctor.Options{}), nil)
 }
