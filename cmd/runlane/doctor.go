@@ -35,7 +35,7 @@ func newDoctor() *cobra.Command {
 		Short: "Examine a database: server, schema, rights, settings, and what slows runs down",
 		Long: `Examine a database: server, schema, rights, settings, and what slows runs down.
 
-Each check is one bounded read; nothing is changed. What a check complains of comes
+Each check reads little and waits for little; nothing is changed. What a check complains of comes
 with its mend. A check that the role may not make is "unknown" and names the grant.
 docs/deploy.md says what each check is about.
 

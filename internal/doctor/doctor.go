@@ -2,9 +2,10 @@
 // schema, the rights of the application's role, and what slows runs down before
 // anybody notices.
 //
-// Each check is one bounded read in a read-only transaction of its own, under a
-// timeout of the server's. A check that lacks a right is [Unknown] and names the
-// grant; the others go on. Nothing is changed.
+// Each check makes a few bounded reads under a timeout, in a read-only transaction of
+// its own. (Those for a pooler and for the migrations look after their transactions
+// themselves.) A check that lacks a right is [Unknown] and names the grant; the others
+// go on. Nothing is changed.
 package doctor
 
 import (
