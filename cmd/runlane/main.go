@@ -2,6 +2,7 @@
 //
 //	runlane demo            work a tree of source files with two processes and kill one of them
 //	runlane migrate apply   bring a database up to date; also: status, plan, verify, grants
+//	runlane doctor          examine a database
 //	runlane version         say what this program is
 //
 // Exit codes: 0 all is well, 1 a failure or a difference, 2 a command line that
@@ -17,8 +18,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-
-	"github.com/seed4391e180/runlane/cmd/runlane/internal/usage"
 )
 
 // The exit codes.
@@ -63,7 +62,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintln(stderr, "runlane: "+oneLine(err.Error()))
 	// What fails before a command has begun is the command line.
-	if wrong := (*usage.Error)(nil); errors.As(err, &wrong) || !*begun {
+	if isUsage(err) || !*begun {
 		return exitUsage
 	}
 	return exitFailure
