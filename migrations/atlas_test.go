@@ -18,7 +18,7 @@ import (
 // table, and compare.
 
 func TestLedgerIsTheOneThatAtlasWrites(t *testing.T) {
-	dir := three.with("4_odd.sql", "-- a;\nSELECT 'a;b', $x$;$x$;\n/* ; */ SELECT 1;\nSELECT 2").fs(t)
+	dir := three.with("4_odd.sql", "-- a;\nSELECT 'a;b', $x$;$x$;\n/* ; */ SELECT 1;\nSELECT 2;\nALTER TABLE \"runlane_one\" ADD COLUMN \"size\" bigint").with("5_index.sql", grown["5_index.sql"]).fs(t)
 
 	ours := empty(t)
 	apply(t, ours, dir)
@@ -28,7 +28,7 @@ func TestLedgerIsTheOneThatAtlasWrites(t *testing.T) {
 	require.NoError(t, executor(t, theirs, dir).ExecuteN(t.Context(), 0))
 
 	require.Equal(t, ledgerOf(t, theirs), ledgerOf(t, ours))
-	require.Len(t, ledgerOf(t, ours), 4)
+	require.Len(t, ledgerOf(t, ours), 5)
 }
 
 func TestAtlasContinuesWhatTheRunnerBegan(t *testing.T) {
