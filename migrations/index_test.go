@@ -1,6 +1,7 @@
 package migrations_test
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -208,6 +209,26 @@ func TestKilledBuild(t *testing.T) {
 	refused(t, migrations.Verify(t.Context(), conn, o), migrations.ErrInvalidIndex, "runlane_one_size")
 	exec(t, worker, "ROLLBACK")
 	apply(t, conn, grown.fs(t))
+	requireWhole(t, conn)
+}
+
+// A runner that is told to stop in the middle of a build closes its session, which
+// ends the build.
+func TestCancelledBuild(t *testing.T) {
+	conn, worker := populated(t)
+	exec(t, worker, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	runner, dir, done := again(t, conn), grown.fs(t), make(chan error, 1)
+	go func() {
+		_, err := migrations.Apply(ctx, runner, migrations.Options{Dir: dir})
+		done <- err
+	}()
+	awaitBuild(t, conn)
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	exec(t, worker, "ROLLBACK")
+	apply(t, conn, dir)
 	requireWhole(t, conn)
 }
 
