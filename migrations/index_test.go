@@ -258,7 +258,11 @@ func TestTwentyRunnersBuildOneIndex(t *testing.T) {
 		})
 	}
 	for range 20 {
-		<-waiting
+		select {
+		case <-waiting:
+		case <-time.After(10 * soon):
+			require.Fail(t, "a runner does not wait")
+		}
 	}
 	_, err := migrations.Apply(t.Context(), conn, migrations.Options{Dir: dir, LockWait: -1})
 	require.ErrorIs(t, err, migrations.ErrLocked)
