@@ -179,7 +179,7 @@ func (r *runner) together(ctx context.Context, res *Result) (next step, err erro
 		return finished, r.wrap(err, "", "commit", "")
 	}
 	committed = true
-	res.did(!s.access.exists, applied...)
+	res.did(!s.access.exists && len(s.pending) > 0, applied...)
 	return next, nil
 }
 

@@ -36,6 +36,7 @@ that all PostgreSQL programs obey: PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABAS
 	flags.StringVar(&t.url, "url", "", "URL of the database; empty: PGHOST, PGUSER and their like")
 	flags.StringVar(&t.options.Schema, "schema", migrations.DefaultSchema, "schema that holds runlane's tables")
 	flags.DurationVar(&t.options.LockWait, "lock-wait", migrations.DefaultLockWait, "how long to wait for another migration; below zero: not at all")
+	flags.DurationVar(&t.options.IndexWait, "index-wait", migrations.DefaultIndexWait, "how long an index build may wait for older transactions, each time")
 	cmd.AddCommand(
 		t.command("apply", "Apply all pending files, all or none", t.apply),
 		t.command("status", "List the files that the database has and those that are pending", t.status),

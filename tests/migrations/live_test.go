@@ -84,7 +84,11 @@ func TestLiveMigration(t *testing.T) {
 		_, err := migrations.Apply(t.Context(), conn, o)
 		done <- err
 	}()
-	<-waiting
+	select {
+	case <-waiting:
+	case err := <-done:
+		require.Fail(t, "the migration did not try again", "%v", err)
+	}
 	works.awaitMore(200) // while the migration tries in vain
 	require.Empty(t, done)
 	sql(t, holder, "ROLLBACK")
