@@ -75,7 +75,7 @@ func TestIndexOnAPopulatedTable(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			first, _ := populated(t)
 			conn := connect(t, first.Config().ConnString(), func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = mode })
-			settings := map[string]string{"search_path": `"a'b", public`, "lock_timeout": "7s", "statement_timeout": "20ms", "default_transaction_read_only": "on",
+			settings := map[string]string{"search_path": `"a'b", public`, "lock_timeout": "7s", "statement_timeout": "1min", "default_transaction_read_only": "on",
 				"default_transaction_isolation": "serializable", "client_connection_check_interval": "0"}
 			for name, setting := range settings {
 				require.Equal(t, setting, value[string](t, conn, "SELECT set_config($1, $2, false)", name, setting))
@@ -133,6 +133,10 @@ func TestIndexBuildWaitIsBounded(t *testing.T) {
 			conn, worker := populated(t)
 			exec(t, worker, "%s", c.holds)
 			o := migrations.Options{Dir: grown.fs(t), IndexWait: 150 * time.Millisecond}
+			if !c.leftover { // the session's own timeout is no bound
+				exec(t, conn, "SET statement_timeout = '2s'")
+				o.IndexWait = 2500 * time.Millisecond
+			}
 			result, err := migrations.Apply(t.Context(), conn, o)
 			refused(t, err, migrations.ErrLocked, "5_index.sql")
 			require.ErrorContains(t, err, "worker-3")
