@@ -106,7 +106,7 @@ func TestMigratingWithoutOwnership(t *testing.T) {
 
 func TestIndexInAnyLegalSchema(t *testing.T) {
 	conn := empty(t)
-	for _, name := range []string{`a"b`, `a'b`, `a\b`, strings.Repeat("s", 63)} {
+	for _, name := range []string{`a"b`, `a'b`, `a\b`, `A b,c`, strings.Repeat("s", 63)} {
 		o := migrations.Options{Schema: name, Dir: grown.fs(t)}
 		_, err := migrations.Apply(t.Context(), conn, o)
 		require.NoError(t, err, name)
