@@ -118,6 +118,10 @@ migration: deps ## plan the next migration from ent/schema: make migration name=
 migration-check: deps ## fail if the migrations do not match ent/schema
 	$(GO) run ./cmd/mkmigration -check
 
+.PHONY: migration-live
+migration-live: deps ## add a column and an index to 100,000 runs while eight workers work on them, and say who waited how long
+	$(GO) test -count=1 -v -timeout 1h ./tests/migrations -run '^TestLiveMigration$$' -args -live 100000
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZ_TIME
 	@GO="$(GO)" FUZZ_TIME="$(FUZZ_TIME)" sh scripts/fuzz.sh

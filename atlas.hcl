@@ -43,7 +43,9 @@ env "local" {
 }
 
 # One transaction over all files is not a setting of this file: it is
-# `--tx-mode all` on the command line. docs/deploy.md says when it may be given.
+# `--tx-mode all` on the command line. Leave it out, and connect to the server itself,
+# when a pending file is marked `-- atlas:txmode none`: it builds an index, which no
+# transaction can hold and no pooler in transaction mode can serve. docs/deploy.md says more.
 env "deploy" {
   url = local.target
   migration {

@@ -129,9 +129,11 @@ func TestProgress(t *testing.T) {
 
 func TestFailureLeavesNothing(t *testing.T) {
 	for name, broken := range map[string]struct{ text, says string }{
-		"a statement fails":       {"CREATE TABLE \"runlane_four\" (\"id\" bigint);\n\nSELECT 1/0;\n", "4_four.sql: statement 2, line 3: "},
-		"it ends its transaction": {"CREATE TABLE \"runlane_four\" (\"id\" bigint);\nROLLBACK;\nSELECT 1;\n", "ended the transaction"},
-		"no transaction wanted":   {"-- atlas:txmode none\n\nVACUUM;\n", "outside a transaction"},
+		"a statement fails":                       {"CREATE TABLE \"runlane_four\" (\"id\" bigint);\n\nSELECT 1/0;\n", "4_four.sql: statement 2, line 3: "},
+		"it ends its transaction":                 {"CREATE TABLE \"runlane_four\" (\"id\" bigint);\nROLLBACK;\nSELECT 1;\n", "ended the transaction"},
+		"no transaction wanted":                   {"-- atlas:txmode none\n\nVACUUM;\n", "holds one statement"},
+		"an index that is not there yet, perhaps": {"-- atlas:txmode none\n\nCREATE INDEX CONCURRENTLY IF NOT EXISTS \"i\" ON \"runlane_one\" (\"id\");\n", "holds one statement"},
+		"no mark": {"CREATE INDEX CONCURRENTLY \"i\" ON \"runlane_one\" (\"id\");\n", "txmode none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := empty(t)
@@ -143,6 +145,8 @@ func TestFailureLeavesNothing(t *testing.T) {
 			require.Equal(t, "4_four.sql", e.File)
 			require.Empty(t, objects(t, conn))
 			require.False(t, conn.IsClosed())
+
+			require.NotEmpty(t, e.Mend+e.Detail)
 
 			apply(t, conn, three.fs(t)) // the connection and the lock are free again
 			made := objects(t, conn)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"io/fs"
 	"testing"
+	"time"
 
 	"ariga.io/atlas/sql/migrate"
 	"ariga.io/atlas/sql/postgres"
@@ -18,7 +19,7 @@ import (
 // table, and compare.
 
 func TestLedgerIsTheOneThatAtlasWrites(t *testing.T) {
-	dir := three.with("4_odd.sql", "-- a;\nSELECT 'a;b', $x$;$x$;\n/* ; */ SELECT 1;\nSELECT 2").fs(t)
+	dir := three.with("4_odd.sql", "-- a;\nSELECT 'a;b', $x$;$x$;\n/* ; */ SELECT 1;\nSELECT 2;\nALTER TABLE \"runlane_one\" ADD COLUMN \"size\" bigint").with("5_index.sql", grown["5_index.sql"]).fs(t)
 
 	ours := empty(t)
 	apply(t, ours, dir)
@@ -28,7 +29,7 @@ func TestLedgerIsTheOneThatAtlasWrites(t *testing.T) {
 	require.NoError(t, executor(t, theirs, dir).ExecuteN(t.Context(), 0))
 
 	require.Equal(t, ledgerOf(t, theirs), ledgerOf(t, ours))
-	require.Len(t, ledgerOf(t, ours), 4)
+	require.Len(t, ledgerOf(t, ours), 5)
 }
 
 func TestAtlasContinuesWhatTheRunnerBegan(t *testing.T) {
@@ -50,6 +51,29 @@ func TestTheRunnerContinuesWhatAtlasBegan(t *testing.T) {
 	require.Equal(t, []string{"3_three.sql"}, names(result.Applied))
 	_, err := executor(t, conn, three.fs(t)).Pending(t.Context())
 	require.ErrorIs(t, err, migrate.ErrNoPendingFiles)
+}
+
+// An index that the runner began and did not finish is one that Atlas can.
+func TestAtlasContinuesAnIndexThatTheRunnerBegan(t *testing.T) {
+	conn, worker := populated(t)
+	exec(t, worker, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+	_, err := migrations.Apply(t.Context(), conn, migrations.Options{Dir: grown.fs(t), IndexWait: 20 * time.Millisecond})
+	require.ErrorIs(t, err, migrations.ErrLocked)
+	exec(t, worker, "ROLLBACK")
+	require.NoError(t, executor(t, conn, grown.fs(t)).ExecuteN(t.Context(), 0))
+	requireWhole(t, conn)
+}
+
+// And the other way round: Atlas has written its row, and its build has failed.
+func TestTheRunnerContinuesAnIndexThatAtlasBegan(t *testing.T) {
+	conn, worker := populated(t)
+	exec(t, worker, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+	exec(t, conn, "ALTER DATABASE %s SET lock_timeout = '20ms'", pgx.Identifier{conn.Config().Database}.Sanitize())
+	require.ErrorContains(t, executor(t, conn, grown.fs(t)).ExecuteN(t.Context(), 0), "lock timeout")
+	refused(t, migrations.Verify(t.Context(), conn, migrations.Options{Dir: grown.fs(t)}), migrations.ErrInvalidIndex, "runlane_one_size")
+	exec(t, worker, "ROLLBACK")
+	apply(t, conn, grown.fs(t))
+	requireWhole(t, conn)
 }
 
 // The row by which Atlas's cloud knows a database is no migration.
@@ -129,7 +153,7 @@ func (r revisions) ReadRevision(ctx context.Context, version string) (*migrate.R
 
 func (r revisions) WriteRevision(ctx context.Context, v *migrate.Revision) error {
 	_, err := r.db.ExecContext(ctx, `INSERT INTO atlas_schema_revisions VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'null', $11)
-ON CONFLICT (version) DO UPDATE SET applied = excluded.applied, error = excluded.error, execution_time = excluded.execution_time`,
+ON CONFLICT (version) DO UPDATE SET applied = excluded.applied, error = excluded.error, error_stmt = excluded.error_stmt, execution_time = excluded.execution_time`,
 		v.Version, v.Description, int64(v.Type), v.Applied, v.Total, v.ExecutedAt, int64(v.ExecutionTime), v.Error, v.ErrorStmt, v.Hash, v.OperatorVersion)
 	return err
 }

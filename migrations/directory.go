@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
+	"slices"
+	"strings"
 
 	"ariga.io/atlas/sql/migrate"
 )
@@ -20,7 +23,7 @@ type migration struct {
 	hash        string // of this file and all before it, as in atlas.sum and the ledger
 	text        string
 	statements  []*migrate.Stmt
-	noTx        bool // the file asks to run outside a transaction
+	index       string // the index that the file builds, outside a transaction; empty for all other files
 }
 
 // openDirectory reads files and checksums with Atlas's own code, so that hashes
@@ -60,6 +63,13 @@ func openDirectory(fsys fs.FS, schema string) (directory, error) {
 		if err != nil {
 			return nil, fmt.Errorf("migrations: %s: %w", f.Name(), err)
 		}
+		if outsideTransaction(f) {
+			if m.index = builtIndex(m.statements); m.index == "" {
+				return nil, &Error{Schema: schema, File: m.Name,
+					Detail: "a file marked txmode none holds one statement, CREATE INDEX CONCURRENTLY, without IF NOT EXISTS",
+					Mend:   "take the mark away, or give the index a file of its own"}
+			}
+		}
 		if n := len(d); n > 0 && m.Version <= d[n-1].Version {
 			return nil, &Error{Kind: ErrReordered, Schema: schema, File: m.Name,
 				Detail: "its version does not come after that of " + d[n-1].Name,
@@ -80,19 +90,38 @@ func newMigration(f migrate.File, sums migrate.HashFile) (migration, error) {
 	if err != nil {
 		return migration{}, err
 	}
-	m := migration{
+	return migration{
 		File:        File{Version: f.Version(), Name: path.Base(f.Name()), Statements: len(statements)},
 		description: f.Desc(),
 		hash:        hash,
 		text:        text,
 		statements:  statements,
+	}, nil
+}
+
+// outsideTransaction says that the file's header has the mark "-- atlas:txmode none".
+func outsideTransaction(f migrate.File) bool {
+	l, ok := f.(*migrate.LocalFile)
+	return ok && slices.Contains(l.Directive("txmode"), "none")
+}
+
+// IF NOT EXISTS would take an index that a failed build left behind for a good one.
+var createIndex = regexp.MustCompile(`(?is)^CREATE\s+(?:UNIQUE\s+)?INDEX\s+CONCURRENTLY\s+(?:"((?:[^"]|"")+)"|([a-z_][a-z0-9_]*))\s+ON\s`)
+
+// builtIndex names the index that the only statement of a file builds concurrently,
+// or returns "".
+func builtIndex(statements []*migrate.Stmt) string {
+	if len(statements) != 1 {
+		return ""
 	}
-	if l, ok := f.(*migrate.LocalFile); ok {
-		for _, mode := range l.Directive("txmode") {
-			m.noTx = m.noTx || mode == "none"
-		}
+	m := createIndex.FindStringSubmatch(statements[0].Text)
+	if m == nil {
+		return ""
 	}
-	return m, nil
+	if m[1] != "" {
+		return strings.ReplaceAll(m[1], `""`, `"`)
+	}
+	return strings.ToLower(m[2])
 }
 
 // scan splits a file as Atlas's PostgreSQL driver does.

@@ -39,3 +39,12 @@ func TestReleasedFiles(t *testing.T) {
 	require.True(t, strings.HasSuffix(list[0], "_initial.sql"))
 	require.Equal(t, 1, migrations.SchemaVersion)
 }
+
+// A directory without files makes nothing, and does not say that it did.
+func TestEmptyDirectory(t *testing.T) {
+	conn := empty(t)
+	result, err := migrations.Apply(t.Context(), conn, migrations.Options{Dir: files{}.fs(t)})
+	require.NoError(t, err)
+	require.Equal(t, migrations.Result{Schema: "runlane"}, result)
+	require.Empty(t, objects(t, conn))
+}

@@ -28,12 +28,18 @@ var (
 	ErrLocked = errors.New("migration lock is held")
 	// ErrPermission means that the role may not do what the migration needs.
 	ErrPermission = errors.New("permission denied")
+	// ErrInvalidIndex means that a build of an index was interrupted, or is under way:
+	// the server keeps the index up to date and does not use it.
+	ErrInvalidIndex = errors.New("index is invalid")
+	// ErrPooled means that the file needs a session of its own, and that a pooler
+	// stands between it and the server.
+	ErrPooled = errors.New("connection goes through a pooler")
 	// ErrSchemaName means that Options.Schema cannot be the name of a schema.
 	ErrSchemaName = errors.New("invalid schema name")
 )
 
-// Error says why a migration was refused. Nothing has been changed when it is
-// returned.
+// Error says why a migration was refused, or failed. Nothing of its file has been
+// changed when it is returned, unless it says so.
 type Error struct {
 	Kind   error  // one of the sentinels of this package, or nil for a statement that failed
 	Schema string // the target schema, as given
@@ -79,7 +85,7 @@ func (e *Error) Unwrap() []error {
 
 // wrap gives an error of the server its kind. mend is said only where the role
 // lacks a permission.
-func (r *runner) wrap(err error, file, detail, mend string) error {
+func (r *runner) wrap(err error, file, detail, mend string) *Error {
 	e := &Error{Schema: r.schema, File: file, Detail: detail, Cause: err}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -89,6 +95,8 @@ func (r *runner) wrap(err error, file, detail, mend string) error {
 		case "55P03": // lock_not_available
 			e.Kind = ErrLocked
 			e.Mend = "a session holds a table that the file changes; end its transaction, or raise LockWait"
+		case "25001": // active_sql_transaction
+			e.Mend = "begin a file that builds an index with the line -- atlas:txmode none"
 		}
 	}
 	return e
@@ -105,4 +113,21 @@ func pendingError(s State) error {
 	}
 	return &Error{Kind: ErrPending, Schema: s.Schema, File: s.Pending[0].Name, Detail: detail,
 		Mend: "apply the migrations: `runlane migrate apply`, migrations.Apply, or `atlas migrate apply`"}
+}
+
+func (r *runner) ledgerError(err error, m migration) error {
+	return r.wrap(err, m.Name, "write the ledger", "GRANT INSERT, UPDATE ON "+quote(r.schema)+"."+ledgerTable+" TO …")
+}
+
+// invalidError says of an index that it is of no use, and what to do about it.
+func invalidError(s State) error {
+	e := &Error{Kind: ErrInvalidIndex, Schema: s.Schema, File: s.Invalid[0],
+		Detail: "its build was interrupted, or is under way; nothing uses it, every write keeps it up to date"}
+	if s.Started {
+		e.Detail += "; the file that builds it is " + s.Pending[0].Name
+		e.Mend = "apply the migrations again, which drops it and builds it anew, or wait for the runner that is at it"
+		return e
+	}
+	e.Mend = "REINDEX INDEX CONCURRENTLY " + quote(s.Schema) + "." + quote(e.File) + ", or drop it if no migration made it"
+	return e
 }

@@ -40,18 +40,11 @@ var grantedTables = []string{
 //
 // The error is an [*Error], [ErrSchemaName] or [ErrRoleName].
 func Grants(schema, role string) ([]string, error) {
-	if schema == "" {
-		schema = DefaultSchema
-	}
-	if err := checkSchemaName(schema); err != nil {
+	to, in, err := grantees(schema, role)
+	if err != nil {
 		return nil, err
 	}
-	if err := checkRoleName(schema, role); err != nil {
-		return nil, err
-	}
-	to := " TO " + quote(role)
-	in := func(object string) string { return quote(schema) + "." + quote(object) }
-	grants := []string{"GRANT USAGE ON SCHEMA " + quote(schema) + to}
+	grants := []string{"GRANT USAGE ON SCHEMA " + in("") + to}
 	for _, table := range grantedTables {
 		grants = append(grants, "GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "+in(table)+to)
 	}
@@ -61,10 +54,49 @@ func Grants(schema, role string) ([]string, error) {
 	), nil
 }
 
+// readTables are the tables that operator reads are answered from.
+var readTables = []string{"runlane_runs", "runlane_record_run_events"}
+
+// OperatorGrants returns the statements that give a role what the operator reads of
+// a driver need (GetRun, ListRuns, ListEvents, CountRuns), and nothing else: the use of
+// the schema, and reading runs and events. Payloads and results are among what it
+// reads. All that [Grants] says of statements, roles and errors holds here.
+func OperatorGrants(schema, role string) ([]string, error) {
+	to, in, err := grantees(schema, role)
+	if err != nil {
+		return nil, err
+	}
+	grants := []string{"GRANT USAGE ON SCHEMA " + in("") + to}
+	for _, table := range readTables {
+		grants = append(grants, "GRANT SELECT ON TABLE "+in(table)+to)
+	}
+	return grants, nil
+}
+
+// grantees checks the names and returns the end of each statement, and what quotes an
+// object of the schema, or for "" the schema.
+func grantees(schema, role string) (to string, in func(object string) string, err error) {
+	if schema == "" {
+		schema = DefaultSchema
+	}
+	if err := checkSchemaName(schema); err != nil {
+		return "", nil, err
+	}
+	if err := checkRoleName(schema, role); err != nil {
+		return "", nil, err
+	}
+	return " TO " + quote(role), func(object string) string {
+		if object == "" {
+			return quote(schema)
+		}
+		return quote(schema) + "." + quote(object)
+	}, nil
+}
+
 // checkRoleName refuses what cannot be a role, or is a word that stands for none.
 func checkRoleName(schema, role string) error {
 	refuse := func(detail string) error {
-		return &Error{Kind: ErrRoleName, Schema: schema, Detail: detail, Mend: "name the role that the application connects as"}
+		return &Error{Kind: ErrRoleName, Schema: schema, Detail: detail, Mend: "name the role that the program connects as"}
 	}
 	switch {
 	case role == "":

@@ -80,13 +80,27 @@ WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname <>
 					want = append(want, "table "+table+" "+right)
 				}
 			}
-			rows, err = conn.Query(t.Context(), rightsOf, role)
+			require.ElementsMatch(t, want, rights(t, conn, role))
+
+			exec(t, conn, "DROP OWNED BY %s", quoted)
+			grants, err = migrations.OperatorGrants(schema, role)
 			require.NoError(t, err)
-			got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			require.NoError(t, err)
-			require.ElementsMatch(t, want, got)
+			for _, grant := range grants {
+				exec(t, conn, "%s", grant)
+			}
+			require.ElementsMatch(t, []string{"schema " + schema + " USAGE", "table runlane_runs SELECT", "table runlane_record_run_events SELECT"},
+				rights(t, conn, role))
 		})
 	}
+}
+
+func rights(t *testing.T, conn *pgx.Conn, role string) []string {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), rightsOf, role)
+	require.NoError(t, err)
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return all
 }
 
 func TestGrantsRefuseNames(t *testing.T) {
@@ -104,13 +118,15 @@ func TestGrantsRefuseNames(t *testing.T) {
 		"a long schema":        {strings.Repeat("x", 64), "app", migrations.ErrSchemaName},
 	} {
 		t.Run(name, func(t *testing.T) {
-			grants, err := migrations.Grants(c.schema, c.role)
-			require.ErrorIs(t, err, c.kind)
-			require.Empty(t, grants)
-			var told *migrations.Error
-			require.ErrorAs(t, err, &told)
-			require.Equal(t, c.schema, told.Schema)
-			require.NotEmpty(t, told.Mend)
+			for _, f := range []func(schema, role string) ([]string, error){migrations.Grants, migrations.OperatorGrants} {
+				grants, err := f(c.schema, c.role)
+				require.ErrorIs(t, err, c.kind)
+				require.Empty(t, grants)
+				var told *migrations.Error
+				require.ErrorAs(t, err, &told)
+				require.Equal(t, c.schema, told.Schema)
+				require.NotEmpty(t, told.Mend)
+			}
 		})
 	}
 	_, err := migrations.Grants(strings.Repeat("x", 63), strings.Repeat("x", 63))

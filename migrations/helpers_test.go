@@ -147,5 +147,21 @@ func refused(t *testing.T, err error, kind error, file string) {
 	require.Contains(t, err.Error(), file)
 }
 
+// await waits until a query on a session of its own says yes.
+func await(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.NewTimer(10 * soon)
+	defer end.Stop()
+	for !value[bool](t, conn, sql, args...) {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			require.Fail(t, "it never came to pass", sql)
+		}
+	}
+}
+
 // soon bounds what must happen without a wait.
 const soon = 5 * time.Second

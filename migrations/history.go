@@ -7,18 +7,30 @@ import (
 )
 
 // pending proves that the revisions are a complete, unchanged prefix of the
-// directory and returns the rest of it.
+// directory and returns the rest of it. If the first file of the rest builds an
+// index, it may have been started before; then its statement did not end, or nobody
+// wrote down that it did.
 //
 // Atlas itself continues an incomplete file and accepts the other deviations; a
 // history that this package cannot prove is refused instead. Hashes are cumulative,
 // so an equal hash proves every byte up to the end of its file.
-func (d directory) pending(revisions []revision, schema string) (directory, error) {
+func (d directory) pending(revisions []revision, schema string) (rest directory, started bool, err error) {
 	for i, rev := range revisions {
+		if i == len(revisions)-1 && d.started(i, rev) {
+			return d[i:], true, nil
+		}
 		if err := d.check(i, rev, schema); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return d[len(revisions):], nil
+	return d[len(revisions):], false, nil
+}
+
+// started says that the revision is that of a file at i that builds an index and
+// was begun.
+func (d directory) started(i int, rev revision) bool {
+	return i < len(d) && d[i].index != "" && rev.version == d[i].Version && rev.hash == d[i].hash &&
+		rev.kind == int64(migrate.RevisionTypeExecute) && rev.applied == 0
 }
 
 func (d directory) check(i int, rev revision, schema string) error {

@@ -40,6 +40,10 @@ const insertRevision = `INSERT INTO atlas_schema_revisions
   (version, description, type, applied, total, executed_at, execution_time, error, error_stmt, hash, partial_hashes, operator_version)
 VALUES ($1, $2, $3, $4, $5, $6, $7, '', '', $8, 'null', $9)`
 
+const updateRevision = `UPDATE atlas_schema_revisions
+SET applied = $2, executed_at = $3, execution_time = $4, error = $5, error_stmt = $6, operator_version = $7
+WHERE version = $1`
+
 // revision is a row of the ledger.
 type revision struct {
 	version, description string
@@ -63,11 +67,21 @@ func (r *runner) readRevisions(ctx context.Context, tx pgx.Tx) ([]revision, erro
 	})
 }
 
-// writeRevision records a file whose statements have all run. The empty and null
-// texts are what the CLI leaves in a complete row.
-func (r *runner) writeRevision(ctx context.Context, tx pgx.Tx, m migration, at time.Time, took time.Duration) error {
-	total := int64(m.Statements)
+// writeRevision records a file of which some or all statements have run. The empty
+// and null texts are what the CLI leaves in a row.
+func (r *runner) writeRevision(ctx context.Context, tx pgx.Tx, m migration, applied int64, took time.Duration) error {
 	_, err := tx.Exec(ctx, insertRevision, r.mode, m.Version, m.description, int64(migrate.RevisionTypeExecute),
-		total, total, at, int64(took), m.hash, operator)
+		applied, int64(m.Statements), time.Now(), int64(took), m.hash, operator)
+	return err
+}
+
+// updateRevision brings the row of a file that was begun up to date, outside of a
+// transaction.
+func (r *runner) updateRevision(ctx context.Context, m migration, applied int64, took time.Duration, failure error) error {
+	text, statement := "", ""
+	if failure != nil {
+		text, statement = failure.Error(), m.statements[applied].Text
+	}
+	_, err := r.conn.Exec(ctx, updateRevision, r.mode, m.Version, applied, time.Now(), int64(took), text, statement, operator)
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -34,40 +33,11 @@ ORDER BY 1`
 const (
 	lockPoll       = 40 * time.Millisecond
 	cleanupTimeout = 5 * time.Second
-)
 
-// beginLocked opens the migration transaction with both locks held. It returns no
-// transaction if there turns out to be nothing to do: then the locks are not
-// needed, and many runners that start together need not take turns.
-//
-// It tries instead of waiting, each time in a transaction of its own. A runner
-// that waits inside a statement holds a snapshot, for which CREATE INDEX
-// CONCURRENTLY of the runner it waits for would wait in turn; and one that waits
-// inside a transaction occupies a pooler's only server connection.
-func (r *runner) beginLocked(ctx context.Context) (pgx.Tx, error) {
-	deadline := time.Now().Add(r.lockWait)
-	for waiting := false; ; waiting = true {
-		if done, err := r.settled(ctx); done || err != nil {
-			return nil, err
-		}
-		tx, err := r.tryLocked(ctx)
-		if tx != nil || err != nil {
-			return tx, err
-		}
-		left := time.Until(deadline)
-		if left <= 0 {
-			return nil, r.lockedError(ctx)
-		}
-		if !waiting {
-			r.progress(Event{Stage: Waiting})
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(min(left, lockPoll+rand.N(lockPoll))):
-		}
-	}
-}
+	// tableTry bounds one wait for a table: whoever needs the table meanwhile waits
+	// as long. Many short tries keep others up less than a long one.
+	tableTry = 100 * time.Millisecond
+)
 
 // tryLocked returns nil without an error when another runner holds a lock.
 func (r *runner) tryLocked(ctx context.Context) (pgx.Tx, error) {

@@ -174,6 +174,39 @@ func TestTableLockWaitIsBounded(t *testing.T) {
 	apply(t, conn, next.fs(t))
 }
 
+// Whoever comes after a migration in the queue of a table waits for its try, not for
+// the table. A migration that gets the table at last has applied everything once.
+func TestTablesAreTriedBriefly(t *testing.T) {
+	conn := empty(t)
+	apply(t, conn, three.fs(t))
+	holder, worker := again(t, conn), again(t, conn)
+	exec(t, holder, "BEGIN; SELECT * FROM runlane.runlane_two")
+	next := three.with("4_more.sql", added).with("5_alter.sql", "ALTER TABLE \"runlane_two\" ADD COLUMN \"x\" bigint;\n")
+	waiting, done := make(chan struct{}), make(chan error, 1)
+	var result migrations.Result
+	go func() {
+		o := migrations.Options{Dir: next.fs(t), LockWait: time.Minute, Progress: func(e migrations.Event) {
+			if e.Stage == migrations.Waiting {
+				close(waiting)
+			}
+		}}
+		var err error
+		result, err = migrations.Apply(t.Context(), conn, o)
+		done <- err
+	}()
+	<-waiting
+	for range 50 {
+		began := time.Now()
+		exec(t, worker, "SELECT * FROM runlane.runlane_two")
+		require.Less(t, time.Since(began), 2*time.Second, "a worker waits for the migration")
+	}
+	require.Empty(t, done)
+	exec(t, holder, "ROLLBACK")
+	require.NoError(t, <-done)
+	require.Equal(t, []string{"4_more.sql", "5_alter.sql"}, names(result.Applied))
+	require.NoError(t, migrations.Verify(t.Context(), conn, migrations.Options{Dir: next.fs(t)}))
+}
+
 func openDB(t *testing.T, conn *pgx.Conn) *sql.DB {
 	t.Helper()
 	return openDBWith(t, conn.Config())

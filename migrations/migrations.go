@@ -40,6 +40,9 @@ const DefaultSchema = "runlane"
 // DefaultLockWait bounds the wait for other runners when Options sets no bound.
 const DefaultLockWait = 10 * time.Second
 
+// DefaultIndexWait bounds each wait of an index build when Options sets no bound.
+const DefaultIndexWait = 5 * time.Minute
+
 // Options says where and how to migrate. The zero value is ready to use.
 type Options struct {
 	// Schema is the schema that holds runlane's tables, [DefaultSchema] if empty.
@@ -47,9 +50,14 @@ type Options struct {
 	Schema string
 	// Dir is the migration directory with its atlas.sum, [Files] if nil.
 	Dir fs.FS
-	// LockWait bounds the wait for other runners, and the wait of each statement
-	// for a table lock. Zero is [DefaultLockWait]; below zero is one try.
+	// LockWait bounds the wait for other runners and for tables that others hold. It
+	// is spent in short tries: whoever needs a table that a migration waits for is
+	// held up by 100 ms at a time, and then has its turn. Zero is [DefaultLockWait];
+	// below zero is one try.
 	LockWait time.Duration
+	// IndexWait bounds each wait of CREATE INDEX CONCURRENTLY for a transaction that
+	// began before it, and holds nobody up. Zero or less is [DefaultIndexWait].
+	IndexWait time.Duration
 	// Progress, if set, is told of each step as it happens, on the caller's
 	// goroutine. It must not use the connection.
 	Progress func(Event)
@@ -67,9 +75,9 @@ type Stage string
 
 // The stages, in the order in which they come.
 const (
-	Waiting  Stage = "waiting"  // another runner holds the migration lock
+	Waiting  Stage = "waiting"  // another runner holds the migration lock, or a session a table; files may begin anew after it
 	Applying Stage = "applying" // the statement Event.Statement of a file is about to run
-	Applied  Stage = "applied"  // all statements of a file have run; nothing is committed yet
+	Applied  Stage = "applied"  // all statements of a file have run; an index is built, anything else is not committed yet
 )
 
 // Event is one step of [Apply].
@@ -101,12 +109,25 @@ type State struct {
 	Exists  bool // whether the schema exists
 	Applied []Revision
 	Pending []File
+	// Started says that the first of Pending, which builds an index, was begun: it is
+	// under way, or its runner failed or was killed. [Apply] continues.
+	Started bool
+	// Invalid names indexes of runlane's tables that are not used because their
+	// build was interrupted or is under way.
+	Invalid []string
 }
 
 // Apply applies all pending files, in order. They and their ledger rows commit
 // in one transaction: it applies everything or, on any error, nothing (if the
 // connection dies during the commit itself the outcome is unknown, and calling
 // Apply again is right in both cases). It creates the schema if there is none.
+//
+// A file marked "-- atlas:txmode none", which builds an index on a populated table,
+// is the exception: it runs alone, and so the files before it commit together, and
+// those after it do. With an error, Result says what was committed before it. Such a
+// file needs a connection to the server itself: through a pooler nothing is applied
+// and the error is [ErrPooled]. A build that fails is undone; what one leaves behind whose
+// runner was killed is undone by the next Apply, which builds anew.
 //
 // Before a statement runs, the history in the ledger is proved to be a complete,
 // unchanged prefix of the directory; see [Verify] for the errors. Any number of
@@ -116,7 +137,7 @@ type State struct {
 // but to read the ledger.
 //
 // It needs only conn, in any exec mode, also through a pooler in transaction
-// mode, and leaves the session's settings as they were. conn must not be in a
+// mode (but for indexes), and leaves the session's settings as they were. conn must not be in a
 // transaction.
 func Apply(ctx context.Context, conn *pgx.Conn, o Options) (Result, error) {
 	r, err := newRunner(conn, o)
@@ -147,6 +168,7 @@ func Status(ctx context.Context, conn *pgx.Conn, o Options) (State, error) {
 // Verify returns nil if the database has every file of the directory, complete and
 // unchanged, and nothing else. Otherwise the error is one of
 //
+//   - [ErrInvalidIndex]: a build of an index was interrupted, or is under way
 //   - [ErrPending]: files have not been applied
 //   - [ErrChanged]: a file is not what was applied, or not what atlas.sum says
 //   - [ErrIncomplete]: a file was applied in part, or only marked as applied
@@ -160,7 +182,10 @@ func Verify(ctx context.Context, conn *pgx.Conn, o Options) error {
 	if err != nil {
 		return err
 	}
-	if len(s.Pending) > 0 {
+	switch {
+	case len(s.Invalid) > 0:
+		return invalidError(s)
+	case len(s.Pending) > 0:
 		return pendingError(s)
 	}
 	return nil

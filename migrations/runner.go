@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -13,16 +13,17 @@ import (
 
 // runner is one call of the package: a connection and options with their defaults.
 type runner struct {
-	conn     *pgx.Conn
-	mode     pgx.QueryExecMode
-	schema   string
-	dir      directory
-	lockWait time.Duration
-	progress func(Event)
+	conn      *pgx.Conn
+	mode      pgx.QueryExecMode
+	schema    string
+	dir       directory
+	lockWait  time.Duration
+	indexWait time.Duration
+	progress  func(Event)
 }
 
 func newRunner(conn *pgx.Conn, o Options) (*runner, error) {
-	r := &runner{conn: conn, mode: execMode(conn), schema: o.Schema, lockWait: o.LockWait, progress: o.Progress}
+	r := &runner{conn: conn, mode: execMode(conn), schema: o.Schema, lockWait: o.LockWait, indexWait: o.IndexWait, progress: o.Progress}
 	if r.schema == "" {
 		r.schema = DefaultSchema
 	}
@@ -41,6 +42,9 @@ func newRunner(conn *pgx.Conn, o Options) (*runner, error) {
 		r.lockWait = DefaultLockWait
 	case r.lockWait < 0:
 		r.lockWait = 0
+	}
+	if r.indexWait <= 0 {
+		r.indexWait = DefaultIndexWait
 	}
 	if r.progress == nil {
 		r.progress = func(Event) {}
@@ -61,56 +65,131 @@ func execMode(conn *pgx.Conn) pgx.QueryExecMode {
 	return pgx.QueryExecModeExec
 }
 
+// step is how far one turn of [runner.apply] came.
+type step int
+
+const (
+	finished step = iota // the database has the whole directory
+	advanced             // something was committed, or the history has moved on: look again
+	busy                 // somebody holds a lock: try again later
+)
+
+// apply takes turns: files of one transaction together, a file that builds an
+// index alone, until nothing is pending.
+//
+// A turn that meets a lock ends and is tried again. It tries instead of waiting:
+// a runner that waits inside a statement holds a snapshot, for which CREATE INDEX
+// CONCURRENTLY of the runner it waits for would wait in turn; one that waits inside
+// a transaction occupies a pooler's only server connection; and one that waits for
+// a table has everybody who comes after it in the table's queue wait as well.
 func (r *runner) apply(ctx context.Context) (res Result, err error) {
 	res.Schema = r.schema
-	if n := len(r.dir); n > 0 {
-		res.Version = r.dir[n-1].Version
+	deadline, waiting := time.Now().Add(r.lockWait), false
+	for {
+		s, err := r.turn(ctx, &res)
+		switch {
+		case s == busy && time.Now().Before(deadline):
+			if !waiting {
+				r.progress(Event{Stage: Waiting})
+			}
+			waiting = true
+			if err := r.pause(ctx, time.Until(deadline)); err != nil {
+				return res, err
+			}
+		case s == busy && err == nil:
+			return res, r.lockedError(ctx)
+		case err != nil:
+			return res, err
+		case s == finished:
+			if n := len(r.dir); n > 0 {
+				res.Version = r.dir[n-1].Version
+			}
+			return res, nil
+		default:
+			deadline, waiting = time.Now().Add(r.lockWait), false
+		}
 	}
-	tx, err := r.beginLocked(ctx)
+}
+
+func (r *runner) pause(ctx context.Context, left time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(min(left, lockPoll+rand.N(lockPoll))):
+		return nil
+	}
+}
+
+// turn looks without a lock for what comes next, and does it with the lock. Many
+// runners that start together find one after the other that nothing is left.
+func (r *runner) turn(ctx context.Context, res *Result) (step, error) {
+	s, err := r.look(ctx)
+	switch {
+	case err != nil && r.conn.IsClosed():
+		return finished, err
+	case err != nil: // perhaps the holder of the lock is about to complete it: only under the lock does it count
+		return r.together(ctx, res)
+	case s.access.exists && len(s.pending) == 0:
+		return finished, nil
+	case len(s.pending) > 0 && s.pending[0].index != "":
+		return r.alone(ctx, s.pending[0], res)
+	}
+	return r.together(ctx, res)
+}
+
+// together applies the pending files up to the first that must be alone, in one
+// transaction.
+func (r *runner) together(ctx context.Context, res *Result) (next step, err error) {
+	tx, err := r.tryLocked(ctx)
 	if err != nil {
-		return Result{}, err
+		return finished, err
 	}
 	if tx == nil {
-		return res, nil
+		return busy, nil
 	}
 	committed := false
 	defer func() { // also when Progress panics: the transaction holds the locks
 		if !committed {
-			res, err = Result{}, errors.Join(err, r.rollback(ctx, tx))
+			err = errors.Join(err, r.rollback(ctx, tx))
 		}
 	}()
 	if err := r.limitStatements(ctx, tx); err != nil {
-		return res, err
+		return finished, err
 	}
 	s, err := r.prepare(ctx, tx)
 	if err != nil {
-		return res, err
+		return finished, err
 	}
-	res.Created = !s.access.exists
+	next = finished
+	var applied []File
 	for _, m := range s.pending {
-		if err := r.applyFile(ctx, tx, m); err != nil {
-			return res, err
+		if m.index != "" {
+			next = advanced
+			break
 		}
-		res.Applied = append(res.Applied, m.File)
+		if err := r.applyFile(ctx, tx, m); err != nil {
+			if errors.Is(err, ErrLocked) {
+				return busy, err
+			}
+			return finished, err
+		}
+		applied = append(applied, m.File)
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return res, r.wrap(err, "", "commit", "")
+		return finished, r.wrap(err, "", "commit", "")
 	}
 	committed = true
-	return res, nil
+	res.did(!s.access.exists && len(s.pending) > 0, applied...)
+	return next, nil
 }
 
-// limitStatements lets a statement run as long as it must, whatever the role's
-// default, but not wait for a table for longer than LockWait: whoever comes after
-// it in the queue of the table waits as well.
-func (r *runner) limitStatements(ctx context.Context, tx pgx.Tx) error {
-	wait := max(r.lockWait.Milliseconds(), 1)
-	_, err := tx.Exec(ctx, `SELECT pg_catalog.set_config('statement_timeout', '0', true), pg_catalog.set_config('lock_timeout', $1::text, true)`,
-		r.mode, strconv.FormatInt(wait, 10))
-	if err != nil {
-		return r.wrap(err, "", "set the timeouts", "")
+// did adds what was committed to the result.
+func (res *Result) did(created bool, files ...File) {
+	res.Created = res.Created || created
+	res.Applied = append(res.Applied, files...)
+	if n := len(res.Applied); n > 0 {
+		res.Version = res.Applied[n-1].Version
 	}
-	return nil
 }
 
 // findings is what a database has, proved against the directory.
@@ -118,6 +197,8 @@ type findings struct {
 	access    access
 	revisions []revision
 	pending   directory
+	started   bool     // the first pending file, which builds an index, was begun before
+	invalid   []string // indexes that an interrupted build left behind
 }
 
 // prepare proves the history and makes what is needed to add to it.
@@ -127,9 +208,11 @@ func (r *runner) prepare(ctx context.Context, tx pgx.Tx) (findings, error) {
 		return s, err
 	}
 	for _, m := range s.pending {
-		if m.noTx {
-			return s, &Error{Schema: r.schema, File: m.Name, Detail: "the file must run outside a transaction",
-				Mend: "apply it with `atlas migrate apply`"}
+		if m.index != "" {
+			if err := r.requireDirect(ctx, tx, m); err != nil {
+				return s, err
+			}
+			break
 		}
 	}
 	if !s.access.exists {
@@ -180,7 +263,10 @@ func (r *runner) inspect(ctx context.Context, tx pgx.Tx) (s findings, err error)
 	if err := r.checkOurs(c, s.revisions, known); err != nil {
 		return s, err
 	}
-	s.pending, err = r.dir.pending(s.revisions, r.schema)
+	if s.invalid, err = r.invalidIndexes(ctx, tx); err != nil {
+		return s, err
+	}
+	s.pending, s.started, err = r.dir.pending(s.revisions, r.schema)
 	return s, err
 }
 
@@ -199,37 +285,31 @@ func (r *runner) applyFile(ctx context.Context, tx pgx.Tx, m migration) error {
 				Mend: "leave BEGIN, COMMIT and ROLLBACK out of migration files"}
 		}
 	}
-	if err := r.writeRevision(ctx, tx, m, time.Now(), time.Since(start)); err != nil {
-		return r.wrap(err, m.Name, "write the ledger", "GRANT INSERT ON "+quote(r.schema)+"."+ledgerTable+" TO …")
+	if err := r.writeRevision(ctx, tx, m, int64(m.Statements), time.Since(start)); err != nil {
+		return r.ledgerError(err, m)
 	}
 	r.progress(Event{Stage: Applied, File: m.File})
 	return nil
 }
 
-// settled says that the database has the whole directory. It is asked without the
-// lock, in one snapshot, and only a yes counts: a history that looks wrong may be
-// one that the holder of the lock is about to complete. The error is that of a
-// connection that is lost.
-func (r *runner) settled(ctx context.Context) (bool, error) {
-	s, err := r.status(ctx)
-	if r.conn.IsClosed() {
-		return false, err
+// look inspects without a lock, in one snapshot, so that a migration that commits
+// meanwhile is seen whole or not at all.
+func (r *runner) look(ctx context.Context) (findings, error) {
+	tx, err := r.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return findings{}, r.wrap(err, "", "begin", "")
 	}
-	return err == nil && s.Exists && len(s.Pending) == 0, nil
+	s, err := r.inspect(ctx, tx)
+	return s, errors.Join(err, r.rollback(ctx, tx))
 }
 
 func (r *runner) status(ctx context.Context) (State, error) {
-	// One snapshot, so that a migration that commits meanwhile is seen whole or not at all.
-	tx, err := r.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	s, err := r.look(ctx)
 	if err != nil {
-		return State{}, r.wrap(err, "", "begin", "")
-	}
-	s, err := r.inspect(ctx, tx)
-	if err = errors.Join(err, r.rollback(ctx, tx)); err != nil {
 		return State{}, err
 	}
-	status := State{Schema: r.schema, Exists: s.access.exists}
-	for _, rev := range s.revisions {
+	status := State{Schema: r.schema, Exists: s.access.exists, Started: s.started, Invalid: s.invalid}
+	for _, rev := range s.revisions[:len(r.dir)-len(s.pending)] {
 		status.Applied = append(status.Applied, Revision{
 			File:      r.dir[r.dir.index(rev.version)].File,
 			AppliedAt: rev.at,

@@ -59,11 +59,13 @@ func (r *runner) findSchema(ctx context.Context, tx pgx.Tx) (access, error) {
 	return found[0], nil
 }
 
-// useSchema makes the schema the place of all unqualified names, until the end of
-// the transaction. Temporary tables come last, so that none can stand in for a
-// table of the schema.
+// searchPath makes the schema the place of all unqualified names. Temporary tables
+// come last, so that none can stand in for a table of the schema.
+func searchPath(schema string) string { return quote(schema) + ", pg_temp" }
+
+// useSchema sets the search path until the end of the transaction.
 func (r *runner) useSchema(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, `SELECT pg_catalog.set_config('search_path', $1::text, true)`, r.mode, quote(r.schema)+", pg_temp")
+	_, err := tx.Exec(ctx, `SELECT pg_catalog.set_config('search_path', $1::text, true)`, r.mode, searchPath(r.schema))
 	if err != nil {
 		return r.wrap(err, "", "set the search path", "")
 	}

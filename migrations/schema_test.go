@@ -103,3 +103,32 @@ func TestMigratingWithoutOwnership(t *testing.T) {
 	_, err := migrations.Apply(t.Context(), conn, migrations.Options{Dir: next.fs(t)})
 	refused(t, err, migrations.ErrPermission, "4_alter.sql")
 }
+
+func TestIndexInAnyLegalSchema(t *testing.T) {
+	conn := empty(t)
+	for _, name := range []string{`a"b`, `a'b`, `a\b`, `A b,c`, strings.Repeat("s", 63)} {
+		o := migrations.Options{Schema: name, Dir: grown.fs(t)}
+		_, err := migrations.Apply(t.Context(), conn, o)
+		require.NoError(t, err, name)
+		require.NoError(t, migrations.Verify(t.Context(), conn, o))
+		require.Equal(t, 1, value[int](t, conn, `SELECT count(*) FROM pg_indexes WHERE schemaname = $1 AND indexname = 'runlane_one_size'`, name))
+	}
+}
+
+// A role that may write rows and create tables is no owner of a table, whose index it
+// wants to build. Nothing of it stays, and the owner can go on.
+func TestIndexWithoutOwnership(t *testing.T) {
+	conn, admin := populated(t)
+	role := asRole(t, conn)
+	o := migrations.Options{Dir: grown.fs(t)}
+	exec(t, admin, "GRANT USAGE, CREATE ON SCHEMA runlane TO %s; GRANT SELECT ON ALL TABLES IN SCHEMA runlane TO %s", role, role)
+	_, err := migrations.Apply(t.Context(), conn, o)
+	refused(t, err, migrations.ErrPermission, "5_index.sql")
+	require.ErrorContains(t, err, "GRANT INSERT, UPDATE")
+	exec(t, admin, "GRANT ALL ON ALL TABLES IN SCHEMA runlane TO %s", role)
+	_, err = migrations.Apply(t.Context(), conn, o)
+	refused(t, err, migrations.ErrPermission, "5_index.sql")
+	require.ErrorContains(t, err, "owner")
+	apply(t, admin, grown.fs(t))
+	requireWhole(t, admin)
+}

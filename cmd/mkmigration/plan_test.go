@@ -98,7 +98,7 @@ func TestPlanFromTheFirstFileToTheNext(t *testing.T) {
 	require.Contains(t, out, `ADD COLUMN "size" bigint`)
 	require.Contains(t, out, "things_size_positive")
 	require.Contains(t, out, "length(name) < 20")
-	require.Contains(t, out, `CREATE INDEX "things_size"`)
+	require.Contains(t, out, `CREATE INDEX CONCURRENTLY "things_size"`)
 	unchanged, _ := w.files(t)
 	require.Equal(t, names, unchanged, "-check wrote a file")
 
@@ -113,6 +113,13 @@ func TestPlanFromTheFirstFileToTheNext(t *testing.T) {
 	_, texts = w.files(t)
 	require.Contains(t, texts[1], "-- Old workers may run while this file is applied: the column may be null\n")
 	require.Contains(t, texts[1], "fillfactor = 70")
+	require.NotContains(t, texts[1], "CONCURRENTLY")
+	// The table may be populated by then, so its index has a file of its own.
+	names, _ = w.files(t)
+	require.Len(t, names, 3)
+	require.Regexp(t, `^\d{14}_grow_things_size\.sql$`, names[2])
+	require.Regexp(t, "^-- Old workers may run while this file is applied: the column may be null\n-- atlas:txmode none\n\n-- .*\n"+
+		`CREATE INDEX CONCURRENTLY "things_size" ON "things" .*;\n$`, texts[2])
 	out, err = w.run(t, check)
 	require.NoError(t, err)
 	require.Equal(t, "in sync\n", out)
@@ -121,8 +128,10 @@ func TestPlanFromTheFirstFileToTheNext(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), w.server.URL)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
-	_, err = migrations.Apply(t.Context(), conn, migrations.Options{Dir: os.DirFS(w.dir)})
+	result, err := migrations.Apply(t.Context(), conn, migrations.Options{Dir: os.DirFS(w.dir)})
 	require.NoError(t, err)
+	require.Len(t, result.Applied, 3)
+	require.NoError(t, migrations.Verify(t.Context(), conn, migrations.Options{Dir: os.DirFS(w.dir)}))
 }
 
 // renameBaseline gives the directory's only file another name.

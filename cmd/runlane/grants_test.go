@@ -19,6 +19,9 @@ func TestMigrateGrants(t *testing.T) {
 		want := strings.Join(grants, ";\n") + ";\n"
 		require.Equal(t, want, succeed(t, "migrate", "grants", "--schema", names[0], "--role", names[1]))
 	}
+	grants, err := migrations.OperatorGrants("runlane", "auditor")
+	require.NoError(t, err)
+	require.Equal(t, strings.Join(grants, ";\n")+";\n", succeed(t, "migrate", "grants", "--read-only", "--role", "auditor"))
 	require.Contains(t, succeed(t, "migrate", "grants", "--role", "app"), `GRANT USAGE ON SCHEMA "runlane" TO "app";`)
 }
 

@@ -43,9 +43,10 @@ standard error.`,
 	flags.StringVar(&t.url, "url", "", "URL of the database; empty: PGHOST, PGUSER and their like")
 	flags.StringVar(&t.options.Schema, "schema", migrations.DefaultSchema, "schema that holds runlane's tables")
 	flags.DurationVar(&t.options.LockWait, "lock-wait", migrations.DefaultLockWait, "how long to wait for another migration; below zero: not at all")
+	flags.DurationVar(&t.options.IndexWait, "index-wait", migrations.DefaultIndexWait, "how long an index build may wait for older transactions, each time")
 	flags.Var(&t.format, "output", "what to print")
 	cmd.AddCommand(
-		t.command("apply", "Apply all pending files, all or none", t.apply),
+		t.command("apply", "Apply all pending files: in one transaction, but for those that build an index", t.apply),
 		t.command("status", "List the files that the database has and those that are pending", t.status),
 		t.command("plan", "List the files that apply would apply", t.plan),
 		t.command("verify", "Fail unless the database is exactly where this program wants it", t.verify),
@@ -120,6 +121,9 @@ func (t *target) apply(ctx context.Context, conn *pgx.Conn, progress io.Writer) 
 	}
 	result, err := migrations.Apply(ctx, conn, o)
 	if err != nil {
+		for _, f := range result.Applied {
+			fmt.Fprintf(progress, "%s is applied and stays\n", f.Name)
+		}
 		return nil, err
 	}
 	return applied{result.Schema, result.Created, filesOf(result.Applied), result.Version}, nil
@@ -130,7 +134,10 @@ func (t *target) status(ctx context.Context, conn *pgx.Conn, _ io.Writer) (migra
 	if err != nil {
 		return nil, err
 	}
-	s := standing{Schema: state.Schema, Exists: state.Exists, Applied: []migrationRevision{}, Pending: filesOf(state.Pending)}
+	s := standing{
+		Schema: state.Schema, Exists: state.Exists, Applied: []migrationRevision{}, Pending: filesOf(state.Pending),
+		Started: state.Started, Invalid: append([]string{}, state.Invalid...),
+	}
 	for _, r := range state.Applied {
 		s.Applied = append(s.Applied, migrationRevision{migrationFile(r.File), r.AppliedAt.UTC(), float64(r.Took.Microseconds()) / 1000, r.By})
 	}

@@ -44,6 +44,8 @@ type standing struct {
 	Exists  bool                `json:"exists"`
 	Applied []migrationRevision `json:"applied"`
 	Pending []migrationFile     `json:"pending"`
+	Started bool                `json:"started"` // the first of pending, which builds an index, was begun
+	Invalid []string            `json:"invalid"` // indexes that no build has finished
 }
 
 func (s standing) text(w io.Writer) {
@@ -53,8 +55,15 @@ func (s standing) text(w io.Writer) {
 	for _, r := range s.Applied {
 		fmt.Fprintf(w, "applied  %s  %s by %s\n", r.Name, r.AppliedAt.Format(time.RFC3339), r.By)
 	}
-	for _, f := range s.Pending {
-		fmt.Fprintf(w, "pending  %s\n", f.Name)
+	for i, f := range s.Pending {
+		state := "pending"
+		if i == 0 && s.Started {
+			state = "begun"
+		}
+		fmt.Fprintf(w, "%-7s  %s\n", state, f.Name)
+	}
+	for _, name := range s.Invalid {
+		fmt.Fprintf(w, "invalid  index %s\n", name)
 	}
 }
 

@@ -114,6 +114,7 @@ var kinds = []struct {
 	{migrations.ErrPending, "pending"}, {migrations.ErrChanged, "changed"}, {migrations.ErrIncomplete, "incomplete"},
 	{migrations.ErrMissing, "missing"}, {migrations.ErrReordered, "reordered"}, {migrations.ErrNewer, "newer"},
 	{migrations.ErrForeign, "foreign"}, {migrations.ErrLocked, "locked"}, {migrations.ErrPermission, "permission"},
+	{migrations.ErrInvalidIndex, "invalid_index"}, {migrations.ErrPooled, "pooled"},
 	{migrations.ErrSchemaName, "schema_name"}, {migrations.ErrRoleName, "role_name"},
 }
 
