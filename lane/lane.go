@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks are told what workers did, for metrics.
 	Hooks Hooks
+	// Limits bounds how many runs of a queue are worked on at a time.
+	Limits map[string]QueueLimits
 }
 
 // Hooks are called by workers and by Recover, from several goroutines at once,
@@ -47,7 +50,7 @@ type Finish struct {
 	RunID   string
 	Task    string
 	Queue   string
-	Attempt int
+	Attempt int // 0: no worker began the run
 	Outcome Outcome
 	Code    string        // of the failure; "" unless the outcome is retried or failed
 	Took    time.Duration // by this process's clock: from the start of the handler until its outcome was stored
@@ -62,6 +65,7 @@ const (
 	OutcomeRetried   Outcome = "retried"   // failed, and will be tried again
 	OutcomeFailed    Outcome = "failed"    // failed for good
 	OutcomeReleased  Outcome = "released"  // given back without a failure
+	OutcomeWaiting   Outcome = "waiting"   // waits for another run to end
 	OutcomeCancelled Outcome = "cancelled" // stopped as requested
 	OutcomeLost      Outcome = "lost"      // the lease was lost, the result discarded
 )
@@ -84,6 +88,7 @@ type Lane struct {
 	hooks  Hooks
 	source source
 	leases string // the partition of RunsByLeaseExpiry
+	limits map[string]QueueLimits
 
 	mu    sync.RWMutex
 	tasks map[string]*definition
@@ -106,6 +111,9 @@ func New(store storage.Driver, cfg Config) (*Lane, error) {
 	if err := keys.CheckName("environment", cfg.Environment); err != nil {
 		return nil, fmt.Errorf("lane: %w", err)
 	}
+	if err := checkLimits(cfg.Limits); err != nil {
+		return nil, fmt.Errorf("lane: %w", err)
+	}
 	leases, err := codec.LeaseExpiryPartition(cfg.Environment)
 	if err != nil {
 		return nil, fmt.Errorf("lane: %w", err)
@@ -119,6 +127,7 @@ func New(store storage.Driver, cfg Config) (*Lane, error) {
 		log:    cfg.Logger.With("environment", cfg.Environment),
 		hooks:  cfg.Hooks,
 		leases: leases,
+		limits: maps.Clone(cfg.Limits),
 		tasks:  map[string]*definition{},
 		source: source{
 			// UUIDv7 rises with time, so what is new is neighbours in the primary keys.

@@ -2,7 +2,6 @@ package lane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,41 +10,6 @@ import (
 	"github.com/seed4391e180/runlane/storage"
 	"github.com/seed4391e180/runlane/storage/codec"
 )
-
-// DefaultIdempotencyTTL is how long an idempotency key stands for its run.
-const DefaultIdempotencyTTL = 30 * 24 * time.Hour
-
-// WhileActive is for TriggerOptions.IdempotencyTTL: the idempotency key stands
-// for its run until that ends, however it ends.
-const WhileActive time.Duration = -1
-
-// TriggerOptions says more about one run. The zero value, and the zero value of
-// each field, is the default.
-type TriggerOptions struct {
-	// RunID names the run: any text of 1 to 255 bytes of UTF-8 without NUL. A name
-	// that is taken is a [*RunExistsError]. "": a new UUIDv7.
-	RunID string
-	// Priority is from run.PriorityFirst to run.PriorityLast; 0 is
-	// run.PriorityDefault. Due runs of a priority wait until none of a lower number
-	// is due.
-	Priority int
-	// RunAt is when the run is due, by the database's clock; Delay is how long after
-	// the moment in which it is stored. At most one of them; none: at once.
-	RunAt time.Time
-	Delay time.Duration
-	// IdempotencyKey makes Trigger return the run that the key stands for already, if
-	// there is one. Keys of different tasks have nothing to do with each other. A run
-	// that fails frees its key at once. "": none; otherwise as RunID.
-	IdempotencyKey string
-	// IdempotencyTTL is how long the key stands for the run, from the moment in which
-	// it is stored; 0 is DefaultIdempotencyTTL. See also WhileActive.
-	IdempotencyTTL time.Duration
-	// SingletonKey allows one active run of the task with this key: Trigger returns
-	// it if there is one. "": none; otherwise as RunID.
-	SingletonKey string
-	// Metadata travels with the run.
-	Metadata map[string]string
-}
 
 // Triggered is what came of a trigger.
 type Triggered struct {
@@ -175,51 +139,6 @@ func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
 	}
 	d.owners, err = ownersOf(&r)
 	return d, err
-}
-
-// newCreated checks the options and makes the event that creates the run.
-func newCreated(def *definition, payload json.RawMessage, opts TriggerOptions) (run.Created, error) {
-	c := run.Created{
-		Task:           def.name,
-		Queue:          def.queue,
-		Priority:       opts.Priority,
-		Payload:        payload,
-		MaxAttempts:    def.maxAttempts,
-		Source:         run.Source{Type: run.SourceTrigger},
-		IdempotencyKey: opts.IdempotencyKey,
-		SingletonKey:   opts.SingletonKey,
-		Metadata:       opts.Metadata,
-	}
-	orDefault(&c.Priority, run.PriorityDefault)
-	switch _, relative := run.AfterCommit(opts.RunAt); {
-	case opts.Delay != 0 && !opts.RunAt.IsZero():
-		return c, errors.New("both RunAt and Delay are set")
-	case opts.Delay < 0 || opts.Delay > run.MaxAfterCommit:
-		return c, errors.New("Delay is negative or more than 100 years")
-	case relative:
-		return c, errors.New("RunAt is a time relative to the commit; use Delay")
-	case opts.Delay > 0:
-		c.RunAt = run.AtCommit.Add(opts.Delay.Truncate(time.Microsecond))
-	case !opts.RunAt.IsZero():
-		c.RunAt = opts.RunAt.UTC().Truncate(time.Microsecond)
-	}
-	switch ttl := opts.IdempotencyTTL; {
-	case opts.IdempotencyKey == "" && ttl != 0:
-		return c, errors.New("IdempotencyTTL is set without an IdempotencyKey")
-	case opts.IdempotencyKey == "" || ttl == WhileActive:
-	case ttl == 0:
-		c.IdempotencyTTL = DefaultIdempotencyTTL
-	case ttl < time.Microsecond || ttl > run.MaxAfterCommit:
-		return c, errors.New("IdempotencyTTL is less than a microsecond or more than 100 years")
-	default:
-		c.IdempotencyTTL = ttl.Truncate(time.Microsecond)
-	}
-	if len(opts.Metadata) > 0 {
-		if _, err := marshal(opts.Metadata, MaxMetadata); err != nil {
-			return c, fmt.Errorf("metadata: %w", err)
-		}
-	}
-	return c, nil
 }
 
 // ownersOf returns the records that make the keys of a new run stand for it.

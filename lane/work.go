@@ -97,12 +97,16 @@ type worker struct {
 	parts []*partition
 	poke  chan struct{} // holds a token when the claimer should look again
 
-	ids       idPool        // the claimer's
-	recordCap int           // the claimer's: how many records a claim may read, for their size
-	byteCap   int           // how many bytes of documents a transaction may write
-	refused   refusedRuns   // the claimer's
-	rotation  int           // the claimer's: which queue is asked first
-	signal    chan struct{} // holds tokens for idle finishers
+	ids       idPool          // the claimer's
+	recordCap int             // the claimer's: how many records a claim may read, for their size
+	byteCap   int             // how many bytes of documents a transaction may write
+	refused   refusedRuns     // the claimer's
+	rotation  int             // the claimer's: which queue is asked first
+	paused    map[string]bool // the claimer's: queues that are not asked
+	signal    chan struct{}   // holds tokens for idle finishers
+
+	keep   context.Context // of what looks after the work at hand
+	beside sync.WaitGroup  // what runs beside the claimer
 
 	mu        sync.Mutex // guards what follows, the claims in held, and partition.ask
 	held      map[*claim]struct{}
@@ -147,6 +151,7 @@ func newWorker(l *Lane, cfg WorkerConfig) (*worker, error) {
 		recordCap: maxBatch,
 		byteCap:   maxBytes,
 		held:      map[*claim]struct{}{},
+		paused:    map[string]bool{},
 	}
 	for _, queue := range cfg.Queues {
 		if err := keys.CheckName("queue", queue); err != nil {
@@ -168,18 +173,18 @@ func (w *worker) run(ctx context.Context) error {
 	// goes on until that is done, whatever happens to ctx.
 	look, stopLooking := context.WithCancel(ctx)
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
-	var beside sync.WaitGroup
-	beside.Go(func() { w.listen(look) })
-	beside.Go(func() { w.recovery(look) })
-	beside.Go(func() { w.heartbeats(keep) })
+	w.keep = keep
+	w.beside.Go(func() { w.listen(look) })
+	w.beside.Go(func() { w.recovery(look) })
+	w.beside.Go(func() { w.heartbeats(keep) })
 	for range finishers {
-		beside.Go(func() { w.finish(keep) })
+		w.beside.Go(func() { w.finish(keep) })
 	}
 	err := w.claims(look, keep)
 	stopLooking()
 	left := w.drain()
 	stopKeeping()
-	beside.Wait()
+	w.beside.Wait()
 	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("lane: %d runs could not be given back in time; they are due again when their leases expire", left))
 	}
