@@ -92,6 +92,9 @@ type Lane struct {
 
 	mu    sync.RWMutex
 	tasks map[string]*definition
+
+	sweep sync.Mutex // held while waiting runs are looked at
+	swept string     // the cursor behind those that were
 }
 
 // source is where randomness comes from. Everything in it is drawn outside of

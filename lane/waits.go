@@ -172,3 +172,79 @@ func (l *Lane) resumeOne(ctx context.Context, waiter storage.Key, source string,
 	// A waiter that has failed, because its source is missing, may be waited for itself.
 	return l.resumeWaiters(ctx, awaited(done))
 }
+
+// waitsPerTick is how many waiting runs one Tick looks at.
+const waitsPerTick = 2000
+
+// sweepWaits looks at the next waiting runs, whatever they wait for, and ends the
+// waits whose source has ended or does not exist; it returns how many it looked at and
+// goes on where it stopped, from the beginning when it has seen the last. It is there
+// for processes that died before they resumed the waiters of a run that they had
+// ended, so it costs nothing where nobody waits, and reads each waiting run as often
+// as it comes round: with W of them every W/2000th Tick.
+func (l *Lane) sweepWaits(ctx context.Context) (resumed int, err error) {
+	l.sweep.Lock()
+	defer l.sweep.Unlock()
+	filter := storage.RunFilter{Environment: l.env, Statuses: []run.Status{run.StatusWaiting}, Full: true, Limit: sweepPage}
+	for range waitsPerTick / sweepPage {
+		filter.Cursor = l.swept
+		page, err := l.store.ListRuns(ctx, filter)
+		if err != nil {
+			return resumed, fmt.Errorf("lane: waiting runs: %w", err)
+		}
+		l.swept = page.Next
+		n, err := l.resumeEnded(ctx, page.Runs)
+		resumed += n
+		if err != nil || page.Next == "" {
+			return resumed, err
+		}
+	}
+	return resumed, nil
+}
+
+const sweepPage = 500
+
+// resumeEnded ends the waits of those of the runs whose source has ended or is not
+// there.
+func (l *Lane) resumeEnded(ctx context.Context, waiting []storage.RunItem) (resumed int, err error) {
+	sources := make([]storage.Key, 0, len(waiting))
+	for i := range waiting {
+		key, err := codec.RunKey(l.env, waiting[i].Run.WaitingFor)
+		if err != nil {
+			return 0, err
+		}
+		sources = append(sources, key)
+	}
+	if len(sources) == 0 {
+		return 0, nil
+	}
+	found, _, err := storage.Transact(ctx, l.store, "run.sources", func(ctx context.Context, tx storage.Tx) (map[storage.Key]storage.Record, error) {
+		return tx.Peek(ctx, sources)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i := range waiting {
+		rec, present := found[sources[i]]
+		s, kind := codec.DecodeRun(rec)
+		source := waiting[i].Run.WaitingFor
+		var end run.EventData
+		switch {
+		case !present || kind == codec.Tombstone:
+			end = run.Failed{Failure: run.Failure{Code: CodeSourceMissing, Message: fmt.Sprintf("the run %q is gone", source)}}
+		case kind == codec.Canonical && s.Status.Terminal():
+			end = run.Resumed{}
+		default:
+			continue
+		}
+		waiter, err := codec.RunKey(l.env, waiting[i].Run.ID)
+		if err != nil {
+			return resumed, err
+		}
+		if err := l.resumeOne(ctx, waiter, source, end); err != nil {
+			return resumed, err
+		}
+		resumed++
+	}
+	return resumed, nil
+}
