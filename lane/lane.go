@@ -93,6 +93,8 @@ type Lane struct {
 	mu    sync.RWMutex
 	tasks map[string]*definition
 
+	resumers int // how many waiters of a run are resumed at once
+
 	sweep sync.Mutex // held while waiting runs are looked at
 	swept string     // the cursor behind those that were
 }
@@ -132,6 +134,8 @@ func New(store storage.Driver, cfg Config) (*Lane, error) {
 		leases: leases,
 		limits: maps.Clone(cfg.Limits),
 		tasks:  map[string]*definition{},
+
+		resumers: 8,
 		source: source{
 			// UUIDv7 rises with time, so what is new is neighbours in the primary keys.
 			id:     func() uuid.UUID { return uuid.Must(uuid.NewV7()) },

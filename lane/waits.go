@@ -81,11 +81,8 @@ func (l *Lane) sourceKeys(source string) ([]storage.Key, error) {
 	return []storage.Key{of, presence}, err
 }
 
-// How many waiters are resumed at once, and how many one page of them holds.
-const (
-	resumers   = 8
-	waiterPage = 100
-)
+// waiterPage is how many waiters are looked for at a time.
+const waiterPage = 100
 
 // resumeWaiters resumes the runs that wait for the given ones, which have ended.
 func (l *Lane) resumeWaiters(ctx context.Context, ended []string) error {
@@ -125,7 +122,7 @@ func (l *Lane) resumeEach(ctx context.Context, waiters []storage.Key, source str
 		next int
 		all  sync.WaitGroup
 	)
-	for range min(resumers, len(waiters)) {
+	for range min(l.resumers, len(waiters)) {
 		all.Go(func() {
 			for {
 				mu.Lock()

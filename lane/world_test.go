@@ -52,9 +52,11 @@ type world struct {
 	recovered int
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOn(t, memory.New(memory.Config{})) }
+
+func newWorldOn(t *testing.T, store *memory.Driver) *world {
 	t.Helper()
-	w := &world{t: t, memory: memory.New(memory.Config{}), claims: map[string]int{}, skips: map[Skip]int{}}
+	w := &world{t: t, memory: store, claims: map[string]int{}, skips: map[Skip]int{}}
 	w.store = &faultyStore{Driver: w.memory, counts: map[string]int{}}
 	w.lane = w.newLane()
 	return w
