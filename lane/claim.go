@@ -63,6 +63,9 @@ func (w *worker) claims(look, keep context.Context) error {
 		}
 		asked, slots := w.ready(time.Now())
 		if len(asked) == 0 {
+			if w.drains && w.idle(time.Now()) && !w.lookOnceMore() {
+				return nil
+			}
 			w.rest(look)
 			continue
 		}
@@ -71,7 +74,7 @@ func (w *worker) claims(look, keep context.Context) error {
 			failures = 0
 			continue
 		}
-		if errors.Is(err, storage.ErrConfiguration) || errors.Is(err, storage.ErrClosed) {
+		if errors.Is(err, storage.ErrConfiguration) || errors.Is(err, storage.ErrClosed) || w.drains {
 			return err
 		}
 		failures++
@@ -138,6 +141,38 @@ func (w *worker) slots() int {
 func (w *worker) part(queue, priority int) *partition {
 	const priorities = run.PriorityLast - run.PriorityFirst + 1
 	return w.parts[queue*priorities+priority-run.PriorityFirst]
+}
+
+// idle reports whether there is nothing to do now: no partition to ask, and nobody
+// at work who could make some run due.
+func (w *worker) idle(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running+w.finishing+w.resuming > 0 {
+		return false
+	}
+	for _, p := range w.parts {
+		if !p.ask.IsZero() && !now.Before(p.ask) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookOnceMore has all partitions asked from the front if anything has happened since
+// that was last done; it reports whether it has.
+func (w *worker) lookOnceMore() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.active {
+		return false
+	}
+	w.active = false
+	w.nextPoll = time.Time{}
+	for _, p := range w.parts {
+		p.full = time.Time{}
+	}
+	return true
 }
 
 // rest waits until there is something to ask and room for it.
@@ -267,6 +302,7 @@ func (w *worker) start(look, keep context.Context, pick *pick, commit storage.Co
 		w.finishing++
 	} else {
 		w.running++
+		w.active = true
 	}
 	w.mu.Unlock()
 	if stopping {

@@ -71,12 +71,14 @@ func (w *worker) send(ctx context.Context, batch []*ending) {
 		if err == nil {
 			var ended []string
 			for i, e := range batch {
-				w.settle(e, fates[i])
 				if fates[i].awaited {
 					ended = append(ended, e.claim.id)
 				}
 			}
 			w.resume(ended)
+			for i, e := range batch {
+				w.settle(e, fates[i])
+			}
 			return
 		}
 		w.lane.log.Debug("storing outcomes failed", "worker", w.cfg.Name, "runs", len(batch), "error", err)
@@ -250,8 +252,10 @@ func (w *worker) expect(c *claim, f fate, delay time.Duration, now time.Time) {
 			part.askAt(now)
 		}
 		if due && part.priority == c.attempt.Priority {
-			// Both clocks only measure the delay; the millisecond covers their difference.
-			part.askAt(now.Add(delay + time.Millisecond))
+			if delay > 0 {
+				delay += time.Millisecond // both clocks only measure it; this covers their difference
+			}
+			part.askAt(now.Add(delay))
 		}
 	}
 }
@@ -261,7 +265,18 @@ func (w *worker) resume(ended []string) {
 	if len(ended) == 0 {
 		return
 	}
+	w.mu.Lock()
+	w.resuming++
+	w.mu.Unlock()
 	w.beside.Go(func() {
+		defer func() {
+			w.mu.Lock()
+			w.resuming--
+			w.active = true
+			w.mu.Unlock()
+			w.askAgain(w.parts, time.Now())
+			w.nudge()
+		}()
 		if err := w.lane.resumeWaiters(w.keep, ended); err != nil && w.keep.Err() == nil {
 			w.lane.log.Warn("resuming runs failed; Tick will resume them", "worker", w.cfg.Name, "error", err)
 		}

@@ -54,7 +54,7 @@ func (h *hunt) look(ctx context.Context, tx storage.Tx, asked []*partition) erro
 			return err
 		}
 		h.time = page.Time
-		s := scanned{part: p, began: h.began, kind: kind, limit: limit, resume: page.Resume, time: page.Time}
+		s := scanned{part: p, began: h.began, kind: kind, resumed: !q.Resume.IsZero(), limit: limit, resume: page.Resume, time: page.Time}
 		h.room -= len(page.Records)
 		runs := h.readable(&s, page.Records)
 		capacity, err := h.capacity(ctx, tx, p.queue, runs)

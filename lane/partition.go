@@ -41,6 +41,7 @@ type partition struct {
 	resume storage.Resume // in the middle of the range: where to go on
 	from   storage.Bound  // otherwise: where to begin
 	idle   bool           // the last page reached the end of what was due
+	again  bool           // since then it has been asked for once more
 	full   time.Time      // when the last scan from the front began
 	length int            // how many runs that scan has passed over since
 	waits  bool           // among them some that no slot was free for
@@ -118,6 +119,7 @@ type scanned struct {
 	part                     *partition
 	began                    time.Time // local, before the transaction
 	kind                     scan
+	resumed                  bool // the page went on where another one ended
 	limit                    int
 	resume                   storage.Resume
 	time                     time.Time // the database's
@@ -146,6 +148,10 @@ func (p *partition) advance(s *scanned) (more bool) {
 		p.resume, p.from = storage.Resume{}, atTime(s.left)
 	case s.resume.IsZero():
 		p.from, p.idle = atTime(s.time.Add(-scanMargin)), true
+		// What became due behind the pages of this scan, while they were read, announced
+		// itself in vain: it is asked for once more.
+		p.again = s.resumed && !p.again
+		return p.again
 	case s.taken == 0:
 		// A page full of what nobody here can take: step over the next ones faster.
 		p.grown = min(max(2*s.limit, 100), maxBatch)

@@ -105,13 +105,16 @@ type worker struct {
 	paused    map[string]bool // the claimer's: queues that are not asked
 	signal    chan struct{}   // holds tokens for idle finishers
 
+	drains bool            // Work ends when nothing is due
 	keep   context.Context // of what looks after the work at hand
 	beside sync.WaitGroup  // what runs beside the claimer
 
 	mu        sync.Mutex // guards what follows, the claims in held, and partition.ask
 	held      map[*claim]struct{}
-	running   int // handlers that have not returned
-	finishing int // outcomes that are not stored yet
+	running   int  // handlers that have not returned
+	finishing int  // outcomes that are not stored yet
+	active    bool // something has happened since all partitions were asked; see Drain
+	resuming  int  // runs that have ended and whose waiters are being resumed
 	endings   []*ending
 	nextPoll  time.Time
 }
@@ -134,6 +137,19 @@ func (l *Lane) Work(ctx context.Context, cfg WorkerConfig) error {
 	if err != nil {
 		return err
 	}
+	return w.run(ctx)
+}
+
+// Drain works on what is due, as Work does, and returns when nothing is: what
+// becomes due meanwhile is worked on too, what is due later is not waited for. It
+// neither looks for expired leases nor ticks. Errors are those of Work, and those of
+// the store, which Drain does not wait out.
+func (l *Lane) Drain(ctx context.Context, cfg WorkerConfig) error {
+	w, err := newWorker(l, cfg)
+	if err != nil {
+		return err
+	}
+	w.drains = true
 	return w.run(ctx)
 }
 
@@ -175,7 +191,9 @@ func (w *worker) run(ctx context.Context) error {
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	w.keep = keep
 	w.beside.Go(func() { w.listen(look) })
-	w.beside.Go(func() { w.recovery(look) })
+	if !w.drains {
+		w.beside.Go(func() { w.recovery(look) })
+	}
 	w.beside.Go(func() { w.heartbeats(keep) })
 	for range finishers {
 		w.beside.Go(func() { w.finish(keep) })
