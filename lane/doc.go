@@ -33,6 +33,15 @@
 // is a failure with its stack. A handler may run more than once for one run: a
 // worker can die after the work is done and before that is stored.
 //
+// [Attempt.WaitFor] leaves the run waiting for another run to end; it occupies no
+// worker meanwhile, and its handler begins anew afterwards. An attempt that takes
+// longer than its timeout is a failure.
+//
+// # Limits
+//
+// [Config.Limits] bounds how many runs of a queue, and of a concurrency key in it, are
+// worked on at a time in all processes together. [Lane.PauseQueue] stops a queue.
+//
 // # Leases
 //
 // A worker claims due runs in batches, each under a lease with a token of its own,
