@@ -131,13 +131,13 @@ func TestEveryOrderOfRecoveryAndLateWorker(t *testing.T) {
 		id := trigger(w, task, number{}).RunID
 		s := w.lease(id, task.def, time.Second)
 		time.Sleep(3 * time.Second) // the index rounds up
-		recover := func(ctx context.Context) {
+		recovers := func(ctx context.Context) {
 			if _, err := w.lane.Recover(ctx); err != nil {
 				w.t.Error(err)
 			}
 		}
 		s.claim.renewed = time.Now() // the worker believes that it is in time
-		return []func(context.Context){s.ends(nil), recover}, func() {
+		return []func(context.Context){s.ends(nil), recovers}, func() {
 			if got := w.types(id); got != "created started succeeded" && got != "created started lease_expired" {
 				w.t.Error(got)
 			}

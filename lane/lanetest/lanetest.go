@@ -55,7 +55,7 @@ func New(tb testing.TB) *Store {
 	s := &Store{tb: tb, now: Start}
 	s.Driver = memory.New(memory.Config{Clock: s.Now})
 	tb.Cleanup(func() {
-		if err := s.Driver.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			tb.Errorf("lanetest: %v", err)
 		}
 		for _, f := range s.faults {
