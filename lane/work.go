@@ -103,6 +103,7 @@ type worker struct {
 	refused   refusedRuns   // the claimer's
 	rotation  int           // the claimer's: which queue is asked first
 	signal    chan struct{} // holds tokens for idle finishers
+	cancels   chan *claim   // runs that somebody has asked to cancel
 
 	mu        sync.Mutex // guards what follows, the claims in held, and partition.ask
 	held      map[*claim]struct{}
@@ -143,6 +144,7 @@ func newWorker(l *Lane, cfg WorkerConfig) (*worker, error) {
 		cfg:       cfg,
 		poke:      make(chan struct{}, 1),
 		signal:    make(chan struct{}, finishers),
+		cancels:   make(chan *claim, cancelBacklog),
 		ids:       idPool{draw: l.source.id},
 		recordCap: maxBatch,
 		byteCap:   maxBytes,
@@ -172,6 +174,7 @@ func (w *worker) run(ctx context.Context) error {
 	beside.Go(func() { w.listen(look) })
 	beside.Go(func() { w.recovery(look) })
 	beside.Go(func() { w.heartbeats(keep) })
+	beside.Go(func() { w.heedCancels(keep) })
 	for range finishers {
 		beside.Go(func() { w.finish(keep) })
 	}
