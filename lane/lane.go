@@ -29,6 +29,9 @@ type Config struct {
 	Hooks Hooks
 	// Limits bounds how many runs of a queue are worked on at a time.
 	Limits map[string]QueueLimits
+	// Retention is how long runs are kept after they have ended; 0 is
+	// DefaultRetention. See also KeepForever and [Lane.Prune].
+	Retention time.Duration
 }
 
 // Hooks are called by workers and by Recover, from several goroutines at once,
@@ -82,13 +85,17 @@ const (
 // Lane triggers and works durable runs of one environment. Make one with [New];
 // its methods may be called from any number of goroutines.
 type Lane struct {
-	store  storage.Driver
-	env    string
-	log    *slog.Logger
-	hooks  Hooks
-	source source
-	leases string // the partition of RunsByLeaseExpiry
-	limits map[string]QueueLimits
+	store    storage.Driver
+	env      string
+	log      *slog.Logger
+	hooks    Hooks
+	source   source
+	leases   string        // the partition of RunsByLeaseExpiry
+	ended    string        // the partition of RunsByRetention
+	expiries string        // the partition of IdempotencyOwnersByExpiry
+	keep     time.Duration // Config.Retention
+	tidied   tidied
+	limits   map[string]QueueLimits
 
 	mu    sync.RWMutex
 	tasks map[string]*definition
@@ -123,19 +130,33 @@ func New(store storage.Driver, cfg Config) (*Lane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lane: %w", err)
 	}
+	ended, err := codec.RetentionPartition(cfg.Environment)
+	if err != nil {
+		return nil, fmt.Errorf("lane: %w", err)
+	}
+	expiries, err := codec.IdempotencyExpiryPartition(cfg.Environment)
+	if err != nil {
+		return nil, fmt.Errorf("lane: %w", err)
+	}
+	orDefault(&cfg.Retention, DefaultRetention)
+	if cfg.Retention < 0 && cfg.Retention != KeepForever {
+		return nil, errors.New("lane: Retention is negative")
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Lane{
-		store:  store,
-		env:    cfg.Environment,
-		log:    cfg.Logger.With("environment", cfg.Environment),
-		hooks:  cfg.Hooks,
-		leases: leases,
-		limits: maps.Clone(cfg.Limits),
-		tasks:  map[string]*definition{},
-
+		store:    store,
+		env:      cfg.Environment,
+		log:      cfg.Logger.With("environment", cfg.Environment),
+		hooks:    cfg.Hooks,
+		leases:   leases,
+		ended:    ended,
+		expiries: expiries,
+		keep:     cfg.Retention,
+		limits:   maps.Clone(cfg.Limits),
 		resumers: 8,
+		tasks:    map[string]*definition{},
 		source: source{
 			// UUIDv7 rises with time, so what is new is neighbours in the primary keys.
 			id:     func() uuid.UUID { return uuid.Must(uuid.NewV7()) },

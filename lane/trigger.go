@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed4391e180/runlane/run"
 	"github.com/seed4391e180/runlane/storage"
 	"github.com/seed4391e180/runlane/storage/codec"
@@ -126,19 +128,24 @@ func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
 	if opts.Delay == 0 && !opts.RunAt.After(time.Now()) { // a hint: nothing depends on this clock
 		d.topic = l.topic(t.def.queue)
 	}
-	event := run.Event{ID: l.source.id(), Environment: l.env, RunID: d.runID, Sequence: 1, At: run.AtCommit, Data: created}
+	return d, d.encode(l.env, l.source.id(), created)
+}
+
+// encode fills in what is written for the run.
+func (d *draft) encode(env string, eventID uuid.UUID, created run.Created) error {
+	event := run.Event{ID: eventID, Environment: env, RunID: d.runID, Sequence: 1, At: run.AtCommit, Data: created}
 	r, err := run.Reduce(nil, 1, event)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if d.run, err = codec.EncodeRun(r); err != nil {
-		return nil, err
+		return err
 	}
 	if d.event, err = codec.EncodeEvent(event); err != nil {
-		return nil, err
+		return err
 	}
 	d.owners, err = ownersOf(&r)
-	return d, err
+	return err
 }
 
 // ownersOf returns the records that make the keys of a new run stand for it.

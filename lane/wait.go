@@ -88,6 +88,17 @@ func (t *Task[P, R]) Result(ctx context.Context, runID string) (R, error) {
 	return t.result(r)
 }
 
+// Get returns a run as it is now, a single read. Errors: ErrNoRun, also for a run
+// that has been pruned, *storage.InputError for an id that no run can have, and those
+// of the store.
+func (l *Lane) Get(ctx context.Context, runID string) (run.Run, error) {
+	key, err := codec.RunKey(l.env, runID)
+	if err != nil {
+		return run.Run{}, fmt.Errorf("lane: get: %w", err)
+	}
+	return l.read(ctx, key)
+}
+
 // await returns a run once it has ended.
 func (l *Lane) await(ctx context.Context, runID string) (run.Run, error) {
 	key, err := codec.RunKey(l.env, runID)

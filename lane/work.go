@@ -104,6 +104,7 @@ type worker struct {
 	rotation  int             // the claimer's: which queue is asked first
 	paused    map[string]bool // the claimer's: queues that are not asked
 	signal    chan struct{}   // holds tokens for idle finishers
+	cancels   chan *claim     // runs that somebody has asked to cancel
 
 	drains bool            // Work ends when nothing is due
 	keep   context.Context // of what looks after the work at hand
@@ -163,6 +164,7 @@ func newWorker(l *Lane, cfg WorkerConfig) (*worker, error) {
 		cfg:       cfg,
 		poke:      make(chan struct{}, 1),
 		signal:    make(chan struct{}, finishers),
+		cancels:   make(chan *claim, cancelBacklog),
 		ids:       idPool{draw: l.source.id},
 		recordCap: maxBatch,
 		byteCap:   maxBytes,
@@ -195,6 +197,7 @@ func (w *worker) run(ctx context.Context) error {
 		w.beside.Go(func() { w.recovery(look) })
 	}
 	w.beside.Go(func() { w.heartbeats(keep) })
+	w.beside.Go(func() { w.heedCancels(keep) })
 	for range finishers {
 		w.beside.Go(func() { w.finish(keep) })
 	}
