@@ -213,7 +213,7 @@ func TestReclaimSlots(t *testing.T) {
 		hold := newGate()
 		task := Define(l, "task", func(ctx context.Context, _ *Attempt, _ number) (int, error) { return 0, hold.pass(ctx, true) }, TaskOptions{})
 		kept, gone := trigger(w, task, number{}), trigger(w, task, number{})
-		stop := w.start(l, WorkerConfig{Lease: time.Minute})
+		stop := w.start(l, WorkerConfig{Lease: time.Minute, TickInterval: never})
 		for w.slotsHeld() < 2 {
 			time.Sleep(time.Millisecond)
 		}

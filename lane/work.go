@@ -18,6 +18,7 @@ const (
 	DefaultConcurrency  = 10
 	DefaultLease        = 30 * time.Second
 	DefaultPollInterval = time.Second
+	DefaultTickInterval = 10 * time.Second
 	DefaultGrace        = 10 * time.Second
 )
 
@@ -46,6 +47,8 @@ type WorkerConfig struct {
 	// RecoverInterval is how often expired leases of all workers are looked for; 0 is
 	// half of Lease.
 	RecoverInterval time.Duration
+	// TickInterval, more or less a half, is how often the worker ticks; see [Lane.Tick].
+	TickInterval time.Duration
 	// Grace is how long handlers may go on undisturbed after Work was told to stop;
 	// negative: not at all.
 	Grace time.Duration
@@ -63,12 +66,13 @@ func (c WorkerConfig) withDefaults(l *Lane) (WorkerConfig, error) {
 	orDefault(&c.Heartbeat, c.Lease/3)
 	orDefault(&c.PollInterval, DefaultPollInterval)
 	orDefault(&c.RecoverInterval, c.Lease/2)
+	orDefault(&c.TickInterval, DefaultTickInterval)
 	orDefault(&c.Grace, DefaultGrace)
 	switch {
 	case c.Concurrency < 0:
 		return c, errors.New("lane: Concurrency is negative")
-	case c.Lease < 0 || c.Heartbeat < 0 || c.PollInterval < 0 || c.RecoverInterval < 0:
-		return c, errors.New("lane: Lease, Heartbeat, PollInterval or RecoverInterval is negative")
+	case c.Lease < 0 || c.Heartbeat < 0 || c.PollInterval < 0 || c.RecoverInterval < 0 || c.TickInterval < 0:
+		return c, errors.New("lane: Lease, Heartbeat, PollInterval, RecoverInterval or TickInterval is negative")
 	case c.Lease > run.MaxAfterCommit || c.Heartbeat >= c.Lease:
 		return c, errors.New("lane: Heartbeat is not less than Lease, or Lease is more than 100 years")
 	}
@@ -195,6 +199,7 @@ func (w *worker) run(ctx context.Context) error {
 	w.beside.Go(func() { w.listen(look) })
 	if !w.drains {
 		w.beside.Go(func() { w.recovery(look) })
+		w.beside.Go(func() { w.ticks(look) })
 	}
 	w.beside.Go(func() { w.heartbeats(keep) })
 	w.beside.Go(func() { w.heedCancels(keep) })
