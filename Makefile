@@ -13,7 +13,7 @@ RUNS          ?= 20
 # each of many settings, which says more about the client than about the server.
 SERVERS       ?= 14 15 16 17 18
 LIVE          ?= ./internal/pgtest ./migrations ./cmd/mkmigration ./cmd/runlane ./storage/postgres/... \
-                 $(addprefix ./tests/,conformance driver faults json keys lane migrations operator wire)
+                 $(addprefix ./tests/,conformance doctor driver faults json keys lane migrations operator wire)
 LIVE_SHORT    ?= $(addprefix ./tests/,conformance driver faults migrations)
 
 .DEFAULT_GOAL := help

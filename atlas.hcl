@@ -43,7 +43,7 @@ env "local" {
 }
 
 # One transaction over all files is not a setting of this file: it is
-# `--tx-mode all` on the command line.
+# `--tx-mode all` on the command line. docs/deploy.md says when it may be given.
 env "deploy" {
   url = local.target
   migration {

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/seed4391e180/runlane/cmd/runlane/internal/demo"
 )
@@ -58,6 +59,5 @@ func isTerminal(out any) bool {
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return term.IsTerminal(int(file.Fd()))
 }

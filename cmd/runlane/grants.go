@@ -1,16 +1,13 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"github.com/seed4391e180/runlane/cmd/runlane/internal/usage"
 	"github.com/seed4391e180/runlane/migrations"
 )
 
 // newGrants makes the one migrate command that needs no database.
-func newGrants(o *migrations.Options) *cobra.Command {
+func newGrants(t *target) *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:   "grants --role NAME",
@@ -23,16 +20,8 @@ They are all that the role needs and nothing more. Run them again after a migrat
 that adds a table, a sequence or a function. This command connects to nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			grants, err := migrations.Grants(o.Schema, role)
-			if err != nil {
-				return usage.Errorf("%v", err)
-			}
-			for _, grant := range grants {
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), grant+";"); err != nil {
-					return err
-				}
-			}
-			return nil
+			grants, err := migrations.Grants(t.options.Schema, role)
+			return t.print(cmd, granted{t.options.Schema, role, grants}, err)
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "", "role that the application connects as")

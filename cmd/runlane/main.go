@@ -2,10 +2,12 @@
 //
 //	runlane demo            work a tree of source files with two processes and kill one of them
 //	runlane migrate apply   bring a database up to date; also: status, plan, verify, grants
+//	runlane runs list       list runs; also: get, events, count
+//	runlane doctor          examine a database
 //	runlane version         say what this program is
 //
 // Exit codes: 0 all is well, 1 a failure or a difference, 2 a command line that
-// makes no sense. An error is one line on the standard error.
+// makes no sense, 3 no such run. An error is one line on the standard error.
 package main
 
 import (
@@ -17,8 +19,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-
-	"github.com/seed4391e180/runlane/cmd/runlane/internal/usage"
 )
 
 // The exit codes.
@@ -26,6 +26,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitMissing = 3
 )
 
 func main() {
@@ -63,8 +64,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintln(stderr, "runlane: "+oneLine(err.Error()))
 	// What fails before a command has begun is the command line.
-	if wrong := (*usage.Error)(nil); errors.As(err, &wrong) || !*begun {
+	if isUsage(err) || !*begun {
 		return exitUsage
+	}
+	if isMissing(err) {
+		return exitMissing
 	}
 	return exitFailure
 }

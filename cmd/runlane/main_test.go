@@ -39,13 +39,17 @@ func TestMigrate(t *testing.T) {
 	require.Empty(t, out)
 	require.Regexp(t, `^runlane: .*migrations are pending.*\n$`, errors)
 
-	require.Regexp(t, `^(applied  \d+_\w+\.sql\n)+schema "runlane" is now at \d+\n$`, succeed(t, migrate("apply")...))
+	code, out, errors = command(t.Context(), migrate("apply")...)
+	require.Zero(t, code, errors)
+	require.Regexp(t, `^(applied  \d+_\w+\.sql\n)+schema "runlane" is now at \d+\n$`, out)
+	require.Regexp(t, `^(applying \d+_\w+\.sql, \d+ statements\n)+$`, errors, "progress is not a result")
 	require.Regexp(t, `^schema "runlane" is up to date at \d+\n$`, succeed(t, migrate("apply")...))
 	require.Regexp(t, `^(applied  \d+_\w+\.sql  \S+Z by runlane\n)+$`, succeed(t, migrate("status")...))
 	require.Equal(t, "nothing to apply\n", succeed(t, migrate("plan")...))
 	require.Equal(t, "schema \"runlane\" is what this program wants\n", succeed(t, migrate("verify")...))
 
-	require.Contains(t, succeed(t, migrate("apply", "--schema", `another "one"`)...), `schema "another \"one\"" is now at`)
+	_, out, _ = command(t.Context(), migrate("apply", "--schema", `another "one"`)...)
+	require.Contains(t, out, `schema "another \"one\"" is now at`)
 }
 
 // Without --url the environment says where the database is.
@@ -73,6 +77,7 @@ func TestMigrateCommandLines(t *testing.T) {
 		"unknown command": {2, []string{"migrate", "down"}, `unknown command "down" for "runlane migrate"`},
 		"unknown flag":    {2, []string{"migrate", "apply", "--force"}, `unknown flag: --force`},
 		"an argument":     {2, []string{"migrate", "apply", "now"}, `unknown command "now" for "runlane migrate apply"`},
+		"unknown format":  {2, []string{"migrate", "plan", "--output", "xml"}, `it is text or json`},
 		"bad URL":         {2, []string{"migrate", "apply", "--url", "postgres://host:port"}, `the database: `},
 		"bad schema name": {2, []string{"migrate", "apply", "--url", db, "--schema", "pg_mine"}, `invalid schema name`},
 		"nobody there":    {1, []string{"migrate", "apply", "--url", "postgres://127.0.0.1:1/none?connect_timeout=5"}, `refused`},

@@ -188,7 +188,7 @@ func TestBatcherIsLeft(t *testing.T) {
 // TestCommitsClaimTheirKeys runs random commits on few keys through the batcher of
 // commits: whatever is under way at one time does not conflict.
 func TestCommitsClaimTheirKeys(t *testing.T) {
-	d := &Driver{budget: newBudget(defaultBudget)}
+	d := &Driver{budget: newBudget(DefaultMaxHeldLocks)}
 	b := d.newCommits()
 	var (
 		mu       sync.Mutex

@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// defaultBudget is how many locks a driver holds at a time as long as Check has
-// not read the server's capacity: half of what PostgreSQL's own defaults allow.
-const defaultBudget = 3200
+// DefaultMaxHeldLocks is how many advisory locks a driver holds at a time as long as
+// Check has not read the server's capacity: half of what PostgreSQL's own defaults
+// allow.
+const DefaultMaxHeldLocks = 3200
 
 // budget bounds how many advisory locks the driver holds at a time. They live in
 // the server's lock table, which everybody shares and which fails when it is full.

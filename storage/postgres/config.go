@@ -53,7 +53,7 @@ type Config struct {
 	// MaxHeldLocks bounds how many advisory locks the driver holds at a time: they
 	// share the server's lock table with everybody. Who would exceed it waits, at most
 	// for AcquireTimeout. Default: half of the table's capacity once Check has read
-	// it, 3,200 before.
+	// it, DefaultMaxHeldLocks before.
 	MaxHeldLocks int
 	// SeparateCommits gives every commit a transaction of its own and every point read a
 	// statement of its own. Default: those that come while two are under way wait for one
@@ -160,7 +160,7 @@ func New(pool *pgxpool.Pool, c Config) (*Driver, error) {
 	if !c.SeparateCommits {
 		d.commits, d.appends, d.reads = d.newCommits(), d.newAppends(), d.newReads()
 	}
-	d.budget = newBudget(cmp.Or(c.MaxHeldLocks, defaultBudget))
+	d.budget = newBudget(cmp.Or(c.MaxHeldLocks, DefaultMaxHeldLocks))
 	return d, nil
 }
 

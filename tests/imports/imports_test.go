@@ -46,6 +46,7 @@ var rules = []rule{
 	{path: "storage", own: []string{"run", "internal/jsonscan"}, others: []string{uuid}},
 	{path: "internal/txn", own: []string{"storage", "storage/codec"}, never: []string{pgx, ent}},
 	{path: "internal/cursor", own: []string{"storage"}},
+	{path: "internal/doctor", own: []string{"storage", "storage/keys", "storage/postgres", "migrations"}, others: []string{pgx}},
 	{path: "internal/pgtest", own: []string{"migrations"}, others: []string{pgx, "golang.org/x/sync", "golang.org/x/sys"}},
 	{path: "rawsql"},
 	{path: "migrations", others: []string{pgx, "ariga.io/atlas"}, never: []string{module + "/storage", ent}},
