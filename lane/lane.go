@@ -100,6 +100,8 @@ type Lane struct {
 	mu    sync.RWMutex
 	tasks map[string]*definition
 
+	schedules map[string]*schedule
+
 	resumers int // how many waiters of a run are resumed at once
 
 	sweep sync.Mutex // held while waiting runs are looked at

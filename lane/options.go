@@ -62,7 +62,6 @@ func newCreated(def *definition, payload json.RawMessage, opts TriggerOptions) (
 		Priority:       opts.Priority,
 		Payload:        payload,
 		MaxAttempts:    def.maxAttempts,
-		Source:         run.Source{Type: run.SourceTrigger},
 		IdempotencyKey: opts.IdempotencyKey,
 		SingletonKey:   opts.SingletonKey,
 		ConcurrencyKey: opts.ConcurrencyKey,

@@ -178,7 +178,7 @@ func TestSlotsOfADeadWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 		dead.tasks = l.tasks
-		stopDead := w.start(dead, WorkerConfig{RecoverInterval: never})
+		stopDead := w.start(dead, WorkerConfig{RecoverInterval: 10_000 * time.Hour})
 		for w.slotsHeld() < 2 {
 			time.Sleep(time.Millisecond)
 		}
@@ -213,7 +213,7 @@ func TestReclaimSlots(t *testing.T) {
 		hold := newGate()
 		task := Define(l, "task", func(ctx context.Context, _ *Attempt, _ number) (int, error) { return 0, hold.pass(ctx, true) }, TaskOptions{})
 		kept, gone := trigger(w, task, number{}), trigger(w, task, number{})
-		stop := w.start(l, WorkerConfig{Lease: time.Minute, TickInterval: never})
+		stop := w.start(l, WorkerConfig{Lease: time.Minute, TickInterval: 10_000 * time.Hour})
 		for w.slotsHeld() < 2 {
 			time.Sleep(time.Millisecond)
 		}

@@ -11,6 +11,7 @@ import (
 // Ticked is what a tick did.
 type Ticked struct {
 	Recovered int // leases that their workers did not renew were ended; see [Lane.Recover]
+	Fired     int // runs were made by schedules
 	Resumed   int // runs no longer wait for a run that has ended or is gone
 	Reclaimed int // slots were free whose leases are gone
 	Pruned    int // runs were deleted that have been kept for Config.Retention
@@ -27,12 +28,14 @@ type Ticked struct {
 // of all parts, and Ticked says what was done all the same.
 func (l *Lane) Tick(ctx context.Context) (Ticked, error) {
 	recovered, err := l.Recover(ctx)
+	fired, misfired := l.tickSchedules(ctx)
 	done, rest := l.tick(ctx)
-	done.Recovered = recovered
-	return done, errors.Join(err, rest)
+	done.Recovered, done.Fired = recovered, fired
+	return done, errors.Join(err, misfired, rest)
 }
 
-// tick is Tick without lease recovery, for which workers have an interval of its own.
+// tick is Tick without lease recovery and schedules, for which workers have times of
+// their own.
 func (l *Lane) tick(ctx context.Context) (done Ticked, err error) {
 	for _, part := range []struct {
 		do    func(ctx context.Context) (int, error)

@@ -21,7 +21,7 @@ func TestWorkersTick(t *testing.T) {
 		stop := w.work(WorkerConfig{Queues: []string{DefaultQueue}})
 		w.reaches(waiter.RunID, run.StatusWaiting)
 		w.store.set(failing("run.waiters", 1, storage.ErrUnavailable), nil)
-		stopSources := w.start(w.lane, WorkerConfig{Queues: []string{"sources"}, TickInterval: never})
+		stopSources := w.start(w.lane, WorkerConfig{Queues: []string{"sources"}, TickInterval: 10_000 * time.Hour})
 		w.ended(s.RunID)
 		if err := stopSources(); err != nil {
 			t.Error(err)
@@ -65,7 +65,7 @@ func TestTickInPart(t *testing.T) {
 				t.Error(err)
 			}
 			old = trigger(w, task, number{1})
-			stop := w.work(WorkerConfig{TickInterval: never, RecoverInterval: never})
+			stop := w.work(WorkerConfig{TickInterval: 10_000 * time.Hour, RecoverInterval: 10_000 * time.Hour})
 			w.ended(old.RunID)
 			stop()
 			time.Sleep(DefaultRetention + time.Hour)

@@ -112,6 +112,10 @@ type draft struct {
 }
 
 func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
+	return t.draftFrom(payload, opts, run.Source{Type: run.SourceTrigger})
+}
+
+func (t *Task[P, R]) draftFrom(payload P, opts TriggerOptions, source run.Source) (*draft, error) {
 	doc, err := marshal(payload, MaxPayload)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
@@ -120,6 +124,7 @@ func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	created.Source = source
 	l := t.lane
 	d := &draft{runID: opts.RunID, named: opts.RunID != ""}
 	if !d.named {

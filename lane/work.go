@@ -48,6 +48,8 @@ type WorkerConfig struct {
 	// half of Lease.
 	RecoverInterval time.Duration
 	// TickInterval, more or less a half, is how often the worker ticks; see [Lane.Tick].
+	// Schedules fire when they are due, by what the worker last heard of the database's
+	// clock, which is at most a TickInterval ago.
 	TickInterval time.Duration
 	// Grace is how long handlers may go on undisturbed after Work was told to stop;
 	// negative: not at all.
@@ -200,6 +202,7 @@ func (w *worker) run(ctx context.Context) error {
 	if !w.drains {
 		w.beside.Go(func() { w.recovery(look) })
 		w.beside.Go(func() { w.ticks(look) })
+		w.beside.Go(func() { w.schedule(look) })
 	}
 	w.beside.Go(func() { w.heartbeats(keep) })
 	w.beside.Go(func() { w.heedCancels(keep) })

@@ -69,6 +69,8 @@ const (
 	fieldKey
 
 	fieldSlot
+	fieldFire
+	fieldConsidered
 
 	fieldStream
 	fieldPosition
@@ -136,6 +138,8 @@ var fieldNames = [fieldCount]string{
 	fieldReason:           "reason",
 	fieldKey:              "key",
 	fieldSlot:             "slot",
+	fieldFire:             "fire_at",
+	fieldConsidered:       "considered_at",
 	fieldStream:           "stream",
 	fieldPosition:         "position",
 	fieldData:             "data",

@@ -50,6 +50,8 @@ func TestGoldenRecords(t *testing.T) {
 	for name, s := range sampleSlots() {
 		addGolden(records, want, name, mustRecord(t, codec.EncodeQueueSlot, s), s)
 	}
+	addGolden(records, want, "schedule_occurrence", mustRecord(t, codec.EncodeScheduleOccurrence, sampleOccurrence), sampleOccurrence)
+	addGolden(records, want, "schedule_cursor", mustRecord(t, codec.EncodeScheduleCursor, sampleCursor), sampleCursor)
 	addGolden(records, want, "queue_pause", mustRecord(t, codec.EncodeQueuePause, samplePause), samplePause)
 	addGolden(records, want, "wait_presence", mustRecord(t, codec.EncodeWaitPresence, samplePresence), samplePresence)
 	for prefix, f := range decoders {
@@ -89,6 +91,14 @@ var decoders = map[string]func(storage.Record) (any, codec.Kind){
 	"queue_slot": func(rec storage.Record) (any, codec.Kind) {
 		s, kind := codec.DecodeQueueSlot(rec)
 		return s, kind
+	},
+	"schedule_occurrence": func(rec storage.Record) (any, codec.Kind) {
+		o, kind := codec.DecodeScheduleOccurrence(rec)
+		return o, kind
+	},
+	"schedule_cursor": func(rec storage.Record) (any, codec.Kind) {
+		c, kind := codec.DecodeScheduleCursor(rec)
+		return c, kind
 	},
 	"queue_pause": func(rec storage.Record) (any, codec.Kind) {
 		p, kind := codec.DecodeQueuePause(rec)
