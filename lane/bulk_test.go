@@ -136,7 +136,9 @@ func TestRetryMany(t *testing.T) {
 func TestRetryManyDoesNotChaseItsChildren(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		task := Define(w.lane, "task", double, TaskOptions{})
-		w.inStatus(task, run.StatusFailed, TriggerOptions{})
+		for range 2 {
+			w.inStatus(task, run.StatusFailed, TriggerOptions{})
+		}
 		time.Sleep(time.Second)
 		w.store.set(nil, func(_ context.Context, label string) error {
 			if label == "run.again" {
@@ -158,7 +160,7 @@ func TestRetryManyDoesNotChaseItsChildren(t *testing.T) {
 			}
 		}
 		w.store.set(nil, nil)
-		if made != 1 || !o.Resume.IsZero() {
+		if made != 2 || !o.Resume.IsZero() {
 			t.Errorf("%d made, resume %+v", made, o.Resume)
 		}
 	})

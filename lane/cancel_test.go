@@ -294,8 +294,19 @@ func TestCancelCostsNothingElsewhere(t *testing.T) {
 		if n := w.store.count("run.heed"); n != 0 {
 			t.Errorf("%d looks", n)
 		}
+		// A hint is no more than that.
+		_, err := w.memory.Transact(context.Background(), "test.hint", func(_ context.Context, tx storage.Tx) error {
+			return tx.Wake(w.lane.cancelTopic(held.RunID))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if n := w.store.count("run.heed"); n != 1 || w.outcomes()[OutcomeSucceeded] != 0 {
+			t.Errorf("%d looks", n)
+		}
 		close(g.open)
-		w.ended(held.RunID)
+		wantRun(t, w.ended(held.RunID), run.StatusSucceeded, 1, 0)
 	})
 }
 
