@@ -150,9 +150,9 @@ type remake struct {
 
 // againAll makes, in one transaction, as many of the runs, from the first, as it can
 // write, and returns what came of each.
-func (l *Lane) againAll(ctx context.Context, agains []*again) ([]RetryItem, error) {
+func (l *Lane) againAll(ctx context.Context, wishes []*again) ([]RetryItem, error) {
 	res, commit, err := storage.Transact(ctx, l.store, "run.again", func(ctx context.Context, tx storage.Tx) (*remake, error) {
-		m, err := l.decideAgain(ctx, tx, agains)
+		m, err := l.decideAgain(ctx, tx, wishes)
 		if err != nil || len(m.drafts) == 0 {
 			return m, err
 		}
@@ -188,9 +188,9 @@ func (l *Lane) againAll(ctx context.Context, agains []*again) ([]RetryItem, erro
 }
 
 // decideAgain reads the runs and drafts those that are to be made.
-func (l *Lane) decideAgain(ctx context.Context, tx storage.Tx, agains []*again) (*remake, error) {
+func (l *Lane) decideAgain(ctx context.Context, tx storage.Tx, wishes []*again) (*remake, error) {
 	var wanted []storage.Key
-	for _, a := range agains {
+	for _, a := range wishes {
 		wanted = append(wanted, a.originKey)
 		if a.named {
 			wanted = append(wanted, a.runKey)
@@ -201,7 +201,7 @@ func (l *Lane) decideAgain(ctx context.Context, tx storage.Tx, agains []*again) 
 		return nil, err
 	}
 	m := &remake{}
-	for i, a := range agains {
+	for i, a := range wishes {
 		item := RetryItem{Origin: a.origin}
 		var d *draft
 		item.Triggered, d, item.Err = l.decideOne(records, a)

@@ -110,7 +110,7 @@ func TestAgainOptions(t *testing.T) {
 func TestManyRetriesWithOneRunID(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		task := Define(w.lane, "task", double, TaskOptions{})
-		origin := w.inStatus(task, run.StatusFailed, TriggerOptions{IdempotencyKey: "k"})
+		origin := w.inStatus(task, run.StatusFailed, TriggerOptions{})
 		var (
 			all  sync.WaitGroup
 			mu   sync.Mutex

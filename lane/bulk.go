@@ -159,7 +159,7 @@ func (l *Lane) RetryMany(ctx context.Context, o BulkOptions) (BulkRetry, error) 
 }
 
 func (l *Lane) retryPage(ctx context.Context, o *BulkOptions, page []storage.RunItem) ([]RetryItem, error) {
-	var agains []*again
+	var wishes []*again
 	var dry []RetryItem
 	for i := range page {
 		if !page[i].Created.Before(o.Resume.Began) {
@@ -169,7 +169,7 @@ func (l *Lane) retryPage(ctx context.Context, o *BulkOptions, page []storage.Run
 		if err != nil {
 			return nil, err
 		}
-		agains = append(agains, a)
+		wishes = append(wishes, a)
 		item := RetryItem{Origin: a.origin, Triggered: Triggered{RunID: a.runID}}
 		if s := page[i].Status; !a.allows(s) {
 			item = RetryItem{Origin: a.origin, Err: &StatusError{RunID: a.origin, Status: s, Action: a.action}}
@@ -179,7 +179,7 @@ func (l *Lane) retryPage(ctx context.Context, o *BulkOptions, page []storage.Run
 	if o.DryRun {
 		return dry, nil
 	}
-	return inBatches(agains, func(some []*again) ([]RetryItem, error) {
+	return inBatches(wishes, func(some []*again) ([]RetryItem, error) {
 		return l.againAll(ctx, some)
 	}, func(a *again, err error) RetryItem {
 		return RetryItem{Origin: a.origin, Err: err}

@@ -294,37 +294,51 @@ func TestCancelCostsNothingElsewhere(t *testing.T) {
 		if n := w.store.count("run.heed"); n != 0 {
 			t.Errorf("%d looks", n)
 		}
-		close(g.open)
-		w.ended(held.RunID)
-	})
-}
-
-// A worker that comes back on an older lease changes nothing about a cancelled run.
-func TestLateWorkerAfterCancel(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		res, late, stop := w.lateFinish()
-		r := w.run(res.RunID)
-		if r.Status.Leased() {
-			if _, err := w.lane.Cancel(context.Background(), res.RunID, "first"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(2 * DefaultLease)
-		w.store.set(nil, nil)
-		if _, err := w.newLane().Recover(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		got, err := w.lane.Cancel(context.Background(), res.RunID, "again")
+		// A hint is no more than that.
+		_, err := w.memory.Transact(context.Background(), "test.hint", func(_ context.Context, tx storage.Tx) error {
+			return tx.Wake(w.lane.cancelTopic(held.RunID))
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := w.types(res.RunID)
-		close(late)
-		stop()
-		if after := w.run(res.RunID); after.Status != got.Status || w.types(res.RunID) != before || after.Result != nil {
-			t.Errorf("%s: %s, then %s", got.Status, before, w.types(res.RunID))
+		time.Sleep(time.Second)
+		if n := w.store.count("run.heed"); n != 1 || w.outcomes()[OutcomeSucceeded] != 0 {
+			t.Errorf("%d looks", n)
 		}
+		close(g.open)
+		wantRun(t, w.ended(held.RunID), run.StatusSucceeded, 1, 0)
 	})
+}
+
+// A worker that comes back on an older lease changes nothing about a run that was
+// cancelled meanwhile, whoever held it last.
+func TestLateWorkerAfterCancel(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			res, late, stop := w.lateFinish()
+			if held { // recovery finds the request when the lease is over
+				if _, err := w.lane.Cancel(context.Background(), res.RunID, ""); err != nil {
+					t.Fatal(err)
+				}
+				w.befall(res.RunID, func(r *run.Run) run.EventData { return expiry(r, time.Now().UTC()) }, true)
+			} else { // the lease is over, and then somebody cancels
+				w.befall(res.RunID, func(r *run.Run) run.EventData { return expiry(r, time.Now().UTC().Add(time.Hour)) }, true)
+				if _, err := w.lane.Cancel(context.Background(), res.RunID, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := w.types(res.RunID)
+			close(late)
+			time.Sleep(time.Second)
+			if r := w.run(res.RunID); r.Status != run.StatusCancelled || w.types(res.RunID) != before {
+				t.Errorf("%s, then %s", before, w.types(res.RunID))
+			}
+			stop()
+			if o := w.outcomes(); o[OutcomeLost] != 1 || len(o) != 1 {
+				t.Errorf("%v", o)
+			}
+		})
+	}
 }
 
 // A cancellation races with the end of the run, or of its lease: one of them wins,

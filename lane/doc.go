@@ -54,6 +54,13 @@
 // All times that decide anything are read from the store's clock. A process uses
 // its own only to measure how long something takes.
 //
+// # Runs that are there
+//
+// [Lane.Get] reads a run, [Lane.Cancel] stops one, [Lane.Retry] and [Lane.Rerun] make
+// a new one that does the work again, and [Lane.ResetKey] frees an idempotency key.
+// [Lane.CancelMany] and [Lane.RetryMany] do so for all runs of a filter. [Lane.Prune]
+// deletes runs that have ended.
+//
 // # Wakes and polls
 //
 // Storing a run that is due wakes the workers of its queue. A wake is a hint and
