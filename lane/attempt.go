@@ -23,6 +23,8 @@ type Attempt struct {
 	MaxAttempts    int // how many attempts may fail; 0: no limit
 	Created        time.Time
 	IdempotencyKey string
+	ConcurrencyKey string
+	Timeout        time.Duration // how long the attempt may take; 0: no limit
 	Metadata       map[string]string
 	// Token is unique to this attempt. A system outside that remembers the tokens it
 	// has seen can tell a repeated request of one attempt from a request of the next.
@@ -40,6 +42,8 @@ func newAttempt(r *run.Run) *Attempt {
 		MaxAttempts:    r.MaxAttempts,
 		Created:        r.Created,
 		IdempotencyKey: r.IdempotencyKey,
+		ConcurrencyKey: r.ConcurrencyKey,
+		Timeout:        r.Timeout,
 		Metadata:       maps.Clone(r.Metadata), // what a handler does to it does not reach the run
 		Token:          r.Lease.Token,
 	}
@@ -69,6 +73,26 @@ type releaseError struct{ delay time.Duration }
 
 func (e *releaseError) Error() string { return fmt.Sprintf("lane: run released for %v", e.delay) }
 
+// WaitFor makes the error with which a handler leaves its run waiting for another run
+// to end, however that ends; no worker is occupied meanwhile, and no failure is
+// counted. The run is then due again, and its handler runs from the beginning, so it
+// first looks whether there is still something to wait for:
+//
+//	receipt, err := charge.Result(ctx, chargeRun)
+//	if errors.Is(err, lane.ErrNotEnded) {
+//		return Order{}, a.WaitFor(chargeRun)
+//	}
+//
+// The result that comes with it is dropped. It may be wrapped. A run that does not
+// exist fails the waiting one with CodeSourceMissing, and an id that cannot be one
+// fails it with CodeError, both for good. Runs that wait for each other in a circle
+// wait until one of them is cancelled.
+func (a *Attempt) WaitFor(runID string) error { return &waitError{runID} }
+
+type waitError struct{ source string }
+
+func (e *waitError) Error() string { return fmt.Sprintf("lane: run waits for run %q", e.source) }
+
 // Permanent marks an error of a handler as one that trying again does not mend:
 // the run fails at once, whatever attempts are left. Permanent(nil) is nil.
 func Permanent(err error) error {
@@ -91,6 +115,9 @@ var (
 	// ErrShutdown: the worker is shutting down and its grace period is over. A
 	// result is still taken; with an error the run is given back without a failure.
 	ErrShutdown = errors.New("lane: worker is shutting down")
+	// ErrTimeout: the attempt has taken as long as the run allows. A result is still
+	// taken, for a while; with an error, or without an answer, the attempt has failed.
+	ErrTimeout = errors.New("lane: attempt timed out")
 	// ErrCancellationRequested: somebody asked for the run to be cancelled. A result
 	// is still taken; with an error the run is cancelled.
 	ErrCancellationRequested = errors.New("lane: cancellation of the run requested")

@@ -14,11 +14,11 @@ import (
 )
 
 // Bounds of one transaction, below those of the store whatever a run needs: a
-// record has at most four mutations (run, two events or an event and an owner, and
-// another owner).
+// claimed run has at most four mutations: the run, its event and two slots.
 const (
 	maxBatch = 500      // runs
 	maxBytes = 12 << 20 // of documents
+	maxKeys  = 2400     // that a transaction locks
 )
 
 // unknownTaskDelay is how long a run rests after a worker met it that does not
@@ -28,15 +28,17 @@ const unknownTaskDelay = 30 * time.Second
 
 // claim is a run that this worker holds. What is below mu is guarded by worker.mu.
 type claim struct {
-	id      string
-	def     *definition
-	token   uuid.UUID
-	began   time.Time // local: of the handler
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	attempt *Attempt
-	payload json.RawMessage
-	eventID uuid.UUID // of the event that will end the attempt
+	id        string
+	def       *definition
+	token     uuid.UUID
+	began     time.Time // local: of the handler
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	attempt   *Attempt
+	payload   json.RawMessage
+	slotted   bool      // the lease holds slots
+	stopClock func()    // ends the measuring of a timeout; nil: the run has none
+	eventID   uuid.UUID // of the event that will end the attempt
 
 	// mu: worker.mu
 	run     run.Run
@@ -56,8 +58,14 @@ func (w *worker) expires(c *claim) time.Time { return c.renewed.Add(w.cfg.Lease)
 func (w *worker) claims(look, keep context.Context) error {
 	failures := 0
 	for look.Err() == nil {
+		if now := time.Now(); w.pollDue(now) {
+			w.lookForPauses(keep)
+		}
 		asked, slots := w.ready(time.Now())
 		if len(asked) == 0 {
+			if w.drains && w.idle(time.Now()) && !w.lookOnceMore() {
+				return nil
+			}
 			w.rest(look)
 			continue
 		}
@@ -66,7 +74,7 @@ func (w *worker) claims(look, keep context.Context) error {
 			failures = 0
 			continue
 		}
-		if errors.Is(err, storage.ErrConfiguration) || errors.Is(err, storage.ErrClosed) {
+		if errors.Is(err, storage.ErrConfiguration) || errors.Is(err, storage.ErrClosed) || w.drains {
 			return err
 		}
 		failures++
@@ -104,6 +112,10 @@ func (w *worker) ready(now time.Time) (asked []*partition, slots int) {
 	for priority := run.PriorityFirst; priority <= run.PriorityLast; priority++ {
 		for i := range queues {
 			p := w.part((i+w.rotation)%queues, priority)
+			if w.paused[p.queue] {
+				p.ask = time.Time{}
+				continue
+			}
 			if poll || !p.ask.IsZero() && !now.Before(p.ask) {
 				// A wake that arrives from now on is for the next round.
 				p.ask = time.Time{}
@@ -114,6 +126,13 @@ func (w *worker) ready(now time.Time) (asked []*partition, slots int) {
 	return asked, slots
 }
 
+// pollDue reports whether the next round asks all partitions.
+func (w *worker) pollDue(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slots() > 0 && !now.Before(w.nextPoll)
+}
+
 func (w *worker) slots() int {
 	return min(w.cfg.Concurrency-w.running, 2*w.cfg.Concurrency-w.running-w.finishing)
 }
@@ -122,6 +141,38 @@ func (w *worker) slots() int {
 func (w *worker) part(queue, priority int) *partition {
 	const priorities = run.PriorityLast - run.PriorityFirst + 1
 	return w.parts[queue*priorities+priority-run.PriorityFirst]
+}
+
+// idle reports whether there is nothing to do now: no partition to ask, and nobody
+// at work who could make some run due.
+func (w *worker) idle(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running+w.finishing+w.resuming > 0 {
+		return false
+	}
+	for _, p := range w.parts {
+		if !p.ask.IsZero() && !now.Before(p.ask) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookOnceMore has all partitions asked from the front if anything has happened since
+// that was last done; it reports whether it has.
+func (w *worker) lookOnceMore() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.active {
+		return false
+	}
+	w.active = false
+	w.nextPoll = time.Time{}
+	for _, p := range w.parts {
+		p.full = time.Time{}
+	}
+	return true
 }
 
 // rest waits until there is something to ask and room for it.
@@ -155,8 +206,9 @@ func (w *worker) claimOnce(look, keep context.Context, asked []*partition, slots
 	ctx, cancel := context.WithTimeout(keep, w.cfg.Lease)
 	defer cancel()
 	w.ids.fill(3 * maxBatch)
+	luck := w.lane.source.chance()
 	found, commit, err := storage.Transact(ctx, w.lane.store, "run.claim", func(ctx context.Context, tx storage.Tx) (*hunt, error) {
-		h := &hunt{worker: w, began: began, slots: slots, room: w.recordCap}
+		h := &hunt{worker: w, began: began, luck: luck, slots: slots, room: w.recordCap}
 		if err := h.look(ctx, tx, asked); err != nil {
 			return nil, err
 		}
@@ -176,8 +228,9 @@ func (w *worker) claimOnce(look, keep context.Context, asked []*partition, slots
 	}
 	w.ids.use(found.drawn)
 	w.settleScans(found, asked)
+	w.settleLate(found.late)
 	for i := range found.picks {
-		if pick := &found.picks[i]; pick.def != nil {
+		if pick := &found.picks[i]; pick.run.Lease != nil {
 			w.start(look, keep, pick, commit, began)
 		}
 	}
@@ -239,6 +292,7 @@ func (w *worker) start(look, keep context.Context, pick *pick, commit storage.Co
 		record:  record,
 		renewed: began,
 	}
+	c.slotted = pick.queueSlot > 0 || pick.keySlot > 0
 	c.ctx, c.cancel = context.WithCancelCause(keep)
 	stopping := look.Err() != nil
 	w.mu.Lock()
@@ -248,11 +302,33 @@ func (w *worker) start(look, keep context.Context, pick *pick, commit storage.Co
 		w.finishing++
 	} else {
 		w.running++
+		w.active = true
 	}
 	w.mu.Unlock()
 	if stopping {
 		w.submit(c, outcome{kind: kindReleased})
 		return
 	}
+	if limit := pick.run.Timeout; limit > 0 {
+		patience := time.AfterFunc(limit+settleTime, func() { w.outwait(c) })
+		ctx, stop := context.WithTimeoutCause(c.ctx, limit, ErrTimeout)
+		c.ctx, c.stopClock = ctx, func() { patience.Stop(); stop() }
+	}
 	go w.work(c)
+}
+
+// outwait ends an attempt whose handler does not return although its time is over.
+func (w *worker) outwait(c *claim) {
+	w.mu.Lock()
+	over := c.over
+	if !over {
+		c.over = true
+		w.finishing++
+	}
+	w.mu.Unlock()
+	if over {
+		return
+	}
+	w.lane.log.Warn("handler does not return although its time is over", "run", c.id, "task", c.def.name)
+	w.submit(c, w.failed(c, CodeTimeout, "the handler did not return in time", "", false))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed4391e180/runlane/storage/keys"
 )
@@ -14,6 +15,9 @@ const (
 	DefaultQueue       = "default"
 	DefaultMaxAttempts = 25
 )
+
+// NoTimeout is for TriggerOptions.Timeout: an attempt may take as long as it likes.
+const NoTimeout time.Duration = -1
 
 // Unlimited is for TaskOptions.MaxAttempts: a run may be tried again for ever.
 const Unlimited = -1
@@ -27,6 +31,9 @@ type TaskOptions struct {
 	// DefaultMaxAttempts. Attempts that release the run do not count. A run keeps the
 	// limit that it was triggered with, so that every process knows it.
 	MaxAttempts int
+	// Timeout is how long an attempt may take, unless the run says otherwise (see
+	// TriggerOptions.Timeout); 0 is no limit. A run keeps what it was triggered with.
+	Timeout time.Duration
 	// Backoff is the wait between a failure and the next attempt. It belongs to the
 	// worker that reports the failure.
 	Backoff Backoff
@@ -37,7 +44,7 @@ type TaskOptions struct {
 // should be safe to repeat; [Attempt] has the run's id for that.
 //
 // Its context ends when the work is to stop; [context.Cause] says why:
-// [ErrLeaseLost], [ErrShutdown] or [ErrCancellationRequested].
+// [ErrLeaseLost], [ErrShutdown], [ErrTimeout] or [ErrCancellationRequested].
 type Handler[P, R any] func(ctx context.Context, a *Attempt, payload P) (R, error)
 
 // Task is a kind of work: P is what a run of it needs, R what it gives. Both
@@ -57,7 +64,8 @@ func (t *Task[P, R]) Queue() string { return t.def.queue }
 type definition struct {
 	name        string
 	queue       string
-	maxAttempts int // 0: no limit
+	maxAttempts int           // 0: no limit
+	timeout     time.Duration // 0: no limit
 	backoff     Backoff
 	invoke      func(ctx context.Context, a *Attempt, payload json.RawMessage) (json.RawMessage, error)
 }
@@ -96,6 +104,10 @@ func newDefinition(name string, opts TaskOptions) (*definition, error) {
 	if err := opts.Backoff.check(); err != nil {
 		return nil, err
 	}
+	timeout, err := timeoutOf(opts.Timeout, 0)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case opts.MaxAttempts == 0:
 		opts.MaxAttempts = DefaultMaxAttempts
@@ -104,7 +116,7 @@ func newDefinition(name string, opts TaskOptions) (*definition, error) {
 	case opts.MaxAttempts < 0:
 		return nil, errors.New("MaxAttempts is negative")
 	}
-	return &definition{name: name, queue: opts.Queue, maxAttempts: opts.MaxAttempts, backoff: opts.Backoff}, nil
+	return &definition{name: name, queue: opts.Queue, maxAttempts: opts.MaxAttempts, timeout: timeout, backoff: opts.Backoff}, nil
 }
 
 func (l *Lane) add(def *definition) error {

@@ -33,6 +33,15 @@
 // is a failure with its stack. A handler may run more than once for one run: a
 // worker can die after the work is done and before that is stored.
 //
+// [Attempt.WaitFor] leaves the run waiting for another run to end; it occupies no
+// worker meanwhile, and its handler begins anew afterwards. An attempt that takes
+// longer than its timeout is a failure.
+//
+// # Limits
+//
+// [Config.Limits] bounds how many runs of a queue, and of a concurrency key in it, are
+// worked on at a time in all processes together. [Lane.PauseQueue] stops a queue.
+//
 // # Leases
 //
 // A worker claims due runs in batches, each under a lease with a token of its own,
@@ -44,6 +53,13 @@
 //
 // All times that decide anything are read from the store's clock. A process uses
 // its own only to measure how long something takes.
+//
+// # Runs that are there
+//
+// [Lane.Get] reads a run, [Lane.Cancel] stops one, [Lane.Retry] and [Lane.Rerun] make
+// a new one that does the work again, and [Lane.ResetKey] frees an idempotency key.
+// [Lane.CancelMany] and [Lane.RetryMany] do so for all runs of a filter. [Lane.Prune]
+// deletes runs that have ended.
 //
 // # Wakes and polls
 //

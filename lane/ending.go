@@ -21,20 +21,25 @@ type ending struct {
 // plan is what is written for an ending if the run is still at the version that
 // the plan was made for. Its times are relative to the commit.
 type plan struct {
-	base storage.Version
+	base   storage.Version
+	before *run.Run
 	step
 }
 
 // fate is what became of an ending: the event that was stored, or nil if the run
 // is no longer this worker's.
-type fate struct{ event run.EventData }
+type fate struct {
+	event   run.EventData
+	due     bool // the run is due again at once
+	awaited bool // the run has ended, and some run may wait for that
+}
 
 var lost = fate{}
 
 // newPlan makes the plan for a run as it is read from a record of that version.
 func (l *Lane) newPlan(c *claim, out *outcome, r *run.Run, base storage.Version) (plan, error) {
 	s, err := l.newStep(r, c.eventID, run.AtCommit, out.event(r))
-	return plan{base, s}, err
+	return plan{base, r, s}, err
 }
 
 // event is what an outcome means for a run that is leased to this worker. A run
@@ -46,6 +51,8 @@ func (o *outcome) event(r *run.Run) run.EventData {
 		return run.Succeeded{Token: token, Result: o.result}
 	case r.Status == run.StatusCancellationRequested:
 		return run.Cancelled{Token: token}
+	case o.kind == kindWaiting:
+		return run.Waiting{Token: token, For: o.source}
 	case o.kind == kindReleased:
 		return run.Released{Token: token, Due: run.AtCommit.Add(o.delay)}
 	case o.permanent || exhausted(r.Failures, r.MaxAttempts):
@@ -62,8 +69,8 @@ func (w *worker) submit(c *claim, out outcome) {
 	r, base := c.run, c.record.Version
 	w.mu.Unlock()
 	var err error
-	if e.plan, err = w.lane.newPlan(c, &e.outcome, &r, base); err != nil && out.kind == kindSucceeded {
-		e.outcome = w.failed(c, CodeResult, err.Error(), "", true)
+	if e.plan, err = w.lane.newPlan(c, &e.outcome, &r, base); err != nil && refused(err) {
+		e.outcome = w.failed(c, out.refusal(), err.Error(), "", true)
 		e.plan, err = w.lane.newPlan(c, &e.outcome, &r, base)
 	}
 	if err != nil {
@@ -78,9 +85,9 @@ func (w *worker) submit(c *claim, out outcome) {
 	w.signalFinisher()
 }
 
-// stage writes an ending in a transaction; owners is what was read of the owners
-// that it may free.
-func (e *ending) stage(ctx context.Context, tx storage.Tx, l *Lane, owners map[storage.Key]storage.Record) (fate, error) {
+// stage writes an ending in a transaction; held is what was read of the owners and
+// slots that it may free.
+func (e *ending) stage(ctx context.Context, tx storage.Tx, l *Lane, held map[storage.Key]storage.Record) (fate, error) {
 	rec, found, err := tx.Assume(ctx, e.record)
 	if err != nil {
 		return lost, err
@@ -97,13 +104,21 @@ func (e *ending) stage(ctx context.Context, tx storage.Tx, l *Lane, owners map[s
 			return lost, err
 		}
 		p = &again
-		if len(p.freed) > 0 { // perhaps others than those of the old plan
-			if owners, err = tx.GetMany(ctx, p.freed); err != nil {
-				return lost, err
-			}
+	}
+	if _, waits := p.event.(run.Waiting); waits {
+		settled, err := e.settleWait(ctx, tx, l, p.before)
+		if err != nil {
+			return lost, err
+		}
+		p = &plan{p.base, p.before, settled}
+	}
+	if wanted := p.reads(); p != &e.plan && len(wanted) > 0 { // perhaps others than those of the old plan
+		if held, err = tx.GetMany(ctx, wanted); err != nil {
+			return lost, err
 		}
 	}
-	return fate{p.event}, p.stage(ctx, tx, owners)
+	err = p.stage(ctx, tx, held)
+	return fate{p.event, p.topic != "" && p.run.Status == run.StatusQueued, p.awaited}, err
 }
 
 // missed tells an ending that was overtaken from one that a transaction with an
@@ -112,11 +127,12 @@ func (e *ending) missed(ctx context.Context, tx storage.Tx) (fate, error) {
 	if !e.unknown {
 		return lost, nil
 	}
-	_, found, err := tx.Get(ctx, e.plan.log.Key)
+	_, found, err := tx.Get(ctx, e.plan.logs[0].Key)
 	if err != nil || !found {
 		return lost, err
 	}
-	return fate{e.plan.event}, nil
+	// Whether anybody waited for the end was not learnt; Tick finds them.
+	return fate{event: e.plan.event, awaited: e.plan.run.Status.Terminal()}, nil
 }
 
 // leasedTo returns the run of a record if it is leased under the token.

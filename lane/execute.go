@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed4391e180/runlane/run"
 )
 
@@ -15,9 +17,11 @@ import (
 // CodeError. See also run.CodeLeaseExpired.
 const (
 	CodeError   = "error"
-	CodePanic   = "panic"   // the handler panicked or left its goroutine; the detail is the stack
-	CodePayload = "payload" // the payload does not decode; permanent
-	CodeResult  = "result"  // the result cannot be stored; permanent, since the work is done
+	CodePanic   = "panic"    // the handler panicked or left its goroutine; the detail is the stack
+	CodeTimeout = "timeout"  // the attempt took longer than the run allows
+	CodeTooLate = "too_late" // no worker began the run before its latest start
+	CodePayload = "payload"  // the payload does not decode; permanent
+	CodeResult  = "result"   // the result cannot be stored; permanent, since the work is done
 )
 
 // What is kept of an error, in bytes.
@@ -40,6 +44,7 @@ type kind uint8
 const (
 	kindSucceeded kind = iota
 	kindReleased
+	kindWaiting
 	kindFailed
 )
 
@@ -50,6 +55,16 @@ type outcome struct {
 	failure   run.Failure
 	permanent bool
 	delay     time.Duration // until the run is due again, if it is
+	source    string        // the run to wait for
+	resumeID  uuid.UUID     // of the event that ends the wait at once, if the source has ended
+}
+
+// refusal is the code of the failure that an outcome becomes which cannot be stored.
+func (o *outcome) refusal() string {
+	if o.kind == kindSucceeded {
+		return CodeResult
+	}
+	return CodeError
 }
 
 // work runs the handler of a claimed run and hands over what comes of it. It does
@@ -70,6 +85,9 @@ func (w *worker) work(c *claim) {
 }
 
 func (w *worker) handOver(c *claim, out outcome) {
+	if c.stopClock != nil {
+		c.stopClock()
+	}
 	w.mu.Lock()
 	w.running--
 	discard := c.over
@@ -91,8 +109,10 @@ func (w *worker) judge(c *claim, result json.RawMessage, err error) outcome {
 	if err == nil {
 		return outcome{kind: kindSucceeded, result: result}
 	}
-	release, coded, permanent := (*releaseError)(nil), (*codedError)(nil), (*permanentError)(nil)
+	release, wait, coded, permanent := (*releaseError)(nil), (*waitError)(nil), (*codedError)(nil), (*permanentError)(nil)
 	switch {
+	case errors.As(err, &wait):
+		return outcome{kind: kindWaiting, source: wait.source, resumeID: w.lane.source.id()}
 	case errors.As(err, &release):
 		return outcome{kind: kindReleased, delay: release.delay}
 	case errors.As(err, &coded):
@@ -102,6 +122,8 @@ func (w *worker) judge(c *claim, result json.RawMessage, err error) outcome {
 	case errors.Is(context.Cause(c.ctx), ErrShutdown):
 		// Whatever it says, it was interrupted.
 		return outcome{kind: kindReleased}
+	case errors.Is(context.Cause(c.ctx), ErrTimeout):
+		return w.failed(c, CodeTimeout, err.Error(), "", false)
 	}
 	return w.failed(c, CodeError, err.Error(), "", false)
 }

@@ -33,6 +33,16 @@ func (s *faultyStore) count(label string) int {
 	return s.counts[label]
 }
 
+// total is how many transactions were begun.
+func (s *faultyStore) total() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, count := range s.counts {
+		n += count
+	}
+	return n
+}
+
 func (s *faultyStore) Transact(ctx context.Context, label string, fn func(ctx context.Context, tx storage.Tx) error) (storage.Commit, error) {
 	s.mu.Lock()
 	s.counts[label]++

@@ -42,10 +42,12 @@ func (w *worker) finish(ctx context.Context) {
 func (w *worker) take() []*ending {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	size, n := 0, 0
+	size, locks, n := 0, 0, 0
 	for n < len(w.endings) && n < maxBatch {
-		size += w.endings[n].plan.size()
-		if n > 0 && size > w.byteCap {
+		e := w.endings[n]
+		size += e.plan.size()
+		locks += e.plan.locks() + 2*waits(e)
+		if n > 0 && (size > w.byteCap || locks > maxKeys) {
 			break
 		}
 		n++
@@ -67,6 +69,13 @@ func (w *worker) send(ctx context.Context, batch []*ending) {
 	for failures := 1; len(batch) > 0; failures++ {
 		fates, err := w.commit(ctx, batch)
 		if err == nil {
+			var ended []string
+			for i, e := range batch {
+				if fates[i].awaited {
+					ended = append(ended, e.claim.id)
+				}
+			}
+			w.resume(ended)
 			for i, e := range batch {
 				w.settle(e, fates[i])
 			}
@@ -106,13 +115,13 @@ func (w *worker) commit(ctx context.Context, batch []*ending) ([]fate, error) {
 	attempt := 0
 	fates, _, err := storage.Transact(ctx, w.lane.store, "run.finish", func(ctx context.Context, tx storage.Tx) ([]fate, error) {
 		attempt++
-		owners, err := readForEndings(ctx, tx, batch, attempt > 1)
+		held, err := w.lane.readForEndings(ctx, tx, batch, attempt > 1)
 		if err != nil {
 			return nil, err
 		}
 		fates := make([]fate, len(batch))
 		for i, e := range batch {
-			if fates[i], err = e.stage(ctx, tx, w.lane, owners); err != nil {
+			if fates[i], err = e.stage(ctx, tx, w.lane, held); err != nil {
 				return nil, err
 			}
 		}
@@ -130,15 +139,31 @@ func (w *worker) markSending(batch []*ending, sending bool) {
 	}
 }
 
-// readForEndings reads, in one round trip, the owners that the endings may free.
-// When the transaction runs again, the runs are read along: what was assumed of
-// them did not hold.
-func readForEndings(ctx context.Context, tx storage.Tx, batch []*ending, again bool) (map[storage.Key]storage.Record, error) {
+// waits is 1 for an ending that asks to wait for another run.
+func waits(e *ending) int {
+	if e.outcome.kind == kindWaiting {
+		return 1
+	}
+	return 0
+}
+
+// readForEndings reads, in one round trip, the owners and slots that the endings may
+// free and the runs that they ask to wait for. When the transaction runs again, all
+// is read along that was assumed: it did not hold.
+func (l *Lane) readForEndings(ctx context.Context, tx storage.Tx, batch []*ending, again bool) (map[storage.Key]storage.Record, error) {
 	var wanted []storage.Key
 	for _, e := range batch {
-		wanted = append(wanted, e.plan.freed...)
-		if again {
-			wanted = append(wanted, e.record.Key)
+		if !again {
+			wanted = append(wanted, e.plan.freed...)
+		} else {
+			wanted = append(append(wanted, e.plan.reads()...), e.record.Key)
+		}
+		if waits(e) > 0 {
+			keys, err := l.sourceKeys(e.outcome.source)
+			if err != nil {
+				return nil, err
+			}
+			wanted = append(wanted, keys...)
 		}
 	}
 	if len(wanted) == 0 {
@@ -150,13 +175,13 @@ func readForEndings(ctx context.Context, tx storage.Tx, batch []*ending, again b
 // demote turns a result that the store refuses into a failure; it reports whether
 // there is something else to try.
 func (w *worker) demote(e *ending, cause error) bool {
-	if e.outcome.kind != kindSucceeded {
+	if e.outcome.kind == kindFailed {
 		return false
 	}
 	w.mu.Lock()
 	r, base := e.claim.run, e.claim.record.Version
 	w.mu.Unlock()
-	out := w.failed(e.claim, CodeResult, cause.Error(), "", true)
+	out := w.failed(e.claim, e.outcome.refusal(), cause.Error(), "", true)
 	p, err := w.lane.newPlan(e.claim, &out, &r, base)
 	if err != nil {
 		return false
@@ -198,7 +223,7 @@ func (w *worker) settle(e *ending, f fate) {
 	w.mu.Lock()
 	delete(w.held, c)
 	w.finishing--
-	w.expect(c, f.event, e.outcome.delay, now)
+	w.expect(c, f, e.outcome.delay, now)
 	w.mu.Unlock()
 	c.cancel(nil)
 	w.nudge()
@@ -212,21 +237,61 @@ func (w *worker) settle(e *ending, f fate) {
 	}
 }
 
-// expect asks again when the run that was given back is due. The caller holds w.mu.
-func (w *worker) expect(c *claim, event run.EventData, delay time.Duration, now time.Time) {
-	switch event.(type) {
-	case run.RetryScheduled, run.Released:
-	default:
-		return
-	}
-	if delay >= w.cfg.PollInterval {
-		return
-	}
+// expect asks again when the run that was given back is due, and for those that its
+// slots are free for. The caller holds w.mu.
+func (w *worker) expect(c *claim, f fate, delay time.Duration, now time.Time) {
+	_, retried := f.event.(run.RetryScheduled)
+	_, released := f.event.(run.Released)
+	due := f.due || (retried || released) && delay < w.cfg.PollInterval
+	slots := c.slotted && f.event != nil
 	for _, part := range w.parts {
-		if part.queue == c.attempt.Queue && part.priority == c.attempt.Priority {
-			// Both clocks only measure the delay; the millisecond covers their difference.
-			part.askAt(now.Add(delay + time.Millisecond))
+		if part.queue != c.attempt.Queue {
+			continue
 		}
+		if slots {
+			part.askAt(now)
+		}
+		if due && part.priority == c.attempt.Priority {
+			if delay > 0 {
+				delay += time.Millisecond // both clocks only measure it; this covers their difference
+			}
+			part.askAt(now.Add(delay))
+		}
+	}
+}
+
+// resume resumes, beside everything else, the runs that wait for those that ended.
+func (w *worker) resume(ended []string) {
+	if len(ended) == 0 {
+		return
+	}
+	w.mu.Lock()
+	w.resuming++
+	w.mu.Unlock()
+	w.beside.Go(func() {
+		defer func() {
+			w.mu.Lock()
+			w.resuming--
+			w.active = true
+			w.mu.Unlock()
+			w.askAgain(w.parts, time.Now())
+			w.nudge()
+		}()
+		if err := w.lane.resumeWaiters(w.keep, ended); err != nil && w.keep.Err() == nil {
+			w.lane.log.Warn("resuming runs failed; Tick will resume them", "worker", w.cfg.Name, "error", err)
+		}
+	})
+}
+
+// settleLate tells of runs that failed because it was too late to begin them.
+func (w *worker) settleLate(late []step) {
+	w.resume(awaited(late))
+	if w.lane.hooks.Finished == nil {
+		return
+	}
+	for i := range late {
+		r := &late[i].run
+		w.lane.hooks.Finished(Finish{RunID: r.ID, Task: r.Task, Queue: r.Queue, Outcome: OutcomeFailed, Code: r.Failure.Code})
 	}
 }
 
@@ -240,6 +305,8 @@ func outcomeOf(event run.EventData) (Outcome, string) {
 		return OutcomeFailed, e.Failure.Code
 	case run.Released:
 		return OutcomeReleased, ""
+	case run.Waiting:
+		return OutcomeWaiting, ""
 	case run.Cancelled:
 		return OutcomeCancelled, ""
 	}

@@ -104,7 +104,7 @@ func (w *world) cancel(id string) {
 		if err != nil {
 			return err
 		}
-		return stageAll(ctx, tx, []step{s}, s.freed)
+		return stageAll(ctx, tx, []step{s})
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -26,6 +27,11 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks are told what workers did, for metrics.
 	Hooks Hooks
+	// Limits bounds how many runs of a queue are worked on at a time.
+	Limits map[string]QueueLimits
+	// Retention is how long runs are kept after they have ended; 0 is
+	// DefaultRetention. See also KeepForever and [Lane.Prune].
+	Retention time.Duration
 }
 
 // Hooks are called by workers and by Recover, from several goroutines at once,
@@ -47,7 +53,7 @@ type Finish struct {
 	RunID   string
 	Task    string
 	Queue   string
-	Attempt int
+	Attempt int // 0: no worker began the run
 	Outcome Outcome
 	Code    string        // of the failure; "" unless the outcome is retried or failed
 	Took    time.Duration // by this process's clock: from the start of the handler until its outcome was stored
@@ -62,6 +68,7 @@ const (
 	OutcomeRetried   Outcome = "retried"   // failed, and will be tried again
 	OutcomeFailed    Outcome = "failed"    // failed for good
 	OutcomeReleased  Outcome = "released"  // given back without a failure
+	OutcomeWaiting   Outcome = "waiting"   // waits for another run to end
 	OutcomeCancelled Outcome = "cancelled" // stopped as requested
 	OutcomeLost      Outcome = "lost"      // the lease was lost, the result discarded
 )
@@ -78,15 +85,27 @@ const (
 // Lane triggers and works durable runs of one environment. Make one with [New];
 // its methods may be called from any number of goroutines.
 type Lane struct {
-	store  storage.Driver
-	env    string
-	log    *slog.Logger
-	hooks  Hooks
-	source source
-	leases string // the partition of RunsByLeaseExpiry
+	store    storage.Driver
+	env      string
+	log      *slog.Logger
+	hooks    Hooks
+	source   source
+	leases   string        // the partition of RunsByLeaseExpiry
+	ended    string        // the partition of RunsByRetention
+	expiries string        // the partition of IdempotencyOwnersByExpiry
+	keep     time.Duration // Config.Retention
+	tidied   tidied
+	limits   map[string]QueueLimits
 
 	mu    sync.RWMutex
 	tasks map[string]*definition
+
+	schedules map[string]*schedule
+
+	resumers int // how many waiters of a run are resumed at once
+
+	sweep sync.Mutex // held while waiting runs are looked at
+	swept string     // the cursor behind those that were
 }
 
 // source is where randomness comes from. Everything in it is drawn outside of
@@ -106,20 +125,40 @@ func New(store storage.Driver, cfg Config) (*Lane, error) {
 	if err := keys.CheckName("environment", cfg.Environment); err != nil {
 		return nil, fmt.Errorf("lane: %w", err)
 	}
+	if err := checkLimits(cfg.Limits); err != nil {
+		return nil, fmt.Errorf("lane: %w", err)
+	}
 	leases, err := codec.LeaseExpiryPartition(cfg.Environment)
 	if err != nil {
 		return nil, fmt.Errorf("lane: %w", err)
+	}
+	ended, err := codec.RetentionPartition(cfg.Environment)
+	if err != nil {
+		return nil, fmt.Errorf("lane: %w", err)
+	}
+	expiries, err := codec.IdempotencyExpiryPartition(cfg.Environment)
+	if err != nil {
+		return nil, fmt.Errorf("lane: %w", err)
+	}
+	orDefault(&cfg.Retention, DefaultRetention)
+	if cfg.Retention < 0 && cfg.Retention != KeepForever {
+		return nil, errors.New("lane: Retention is negative")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Lane{
-		store:  store,
-		env:    cfg.Environment,
-		log:    cfg.Logger.With("environment", cfg.Environment),
-		hooks:  cfg.Hooks,
-		leases: leases,
-		tasks:  map[string]*definition{},
+		store:    store,
+		env:      cfg.Environment,
+		log:      cfg.Logger.With("environment", cfg.Environment),
+		hooks:    cfg.Hooks,
+		leases:   leases,
+		ended:    ended,
+		expiries: expiries,
+		keep:     cfg.Retention,
+		limits:   maps.Clone(cfg.Limits),
+		resumers: 8,
+		tasks:    map[string]*definition{},
 		source: source{
 			// UUIDv7 rises with time, so what is new is neighbours in the primary keys.
 			id:     func() uuid.UUID { return uuid.Must(uuid.NewV7()) },

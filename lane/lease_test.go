@@ -13,9 +13,6 @@ import (
 	"github.com/seed4391e180/runlane/storage"
 )
 
-// never keeps the lease recovery of a worker quiet after its first look.
-const never = 10_000 * time.Hour
-
 func TestHeartbeatsKeepLeases(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		slow := Define(w.lane, "slow", func(ctx context.Context, _ *Attempt, _ number) (int, error) {

@@ -190,21 +190,3 @@ func freedBy(r *run.Run) ([]storage.Key, error) {
 	}
 	return freed, nil
 }
-
-// freeOwners deletes those of the owners that still name the run. owners holds
-// what the transaction has read of them.
-func freeOwners(ctx context.Context, tx storage.Tx, owners map[storage.Key]storage.Record, freed []storage.Key, runID string) error {
-	for _, key := range freed {
-		rec, found := owners[key]
-		if !found {
-			continue
-		}
-		if o, ok := decodeOwner(rec); !ok || o.runID != runID {
-			continue
-		}
-		if err := tx.Delete(ctx, key); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -23,6 +23,11 @@ import (
 // (at most every scanWhenIdle) and otherwise every scanWhenBusy. Retries and
 // releases of whatever process are due after the moment in which they were
 // written, so they appear ahead of the point or within the margin.
+//
+// Runs that had to wait for a slot are behind the point too. While there are some,
+// every question first looks at the front, and a scan that found many of them is
+// repeated the later the longer it was: a run in the middle of 10,000 that wait for
+// one key is found within 10 seconds of its slot being free.
 type partition struct {
 	queue    string
 	topic    string
@@ -36,7 +41,11 @@ type partition struct {
 	resume storage.Resume // in the middle of the range: where to go on
 	from   storage.Bound  // otherwise: where to begin
 	idle   bool           // the last page reached the end of what was due
+	again  bool           // since then it has been asked for once more
 	full   time.Time      // when the last scan from the front began
+	length int            // how many runs that scan has passed over since
+	waits  bool           // among them some that no slot was free for
+	front  time.Time      // when the front was last looked at for their sake
 	grown  int            // the size of the next page, if the last held nothing to work on
 }
 
@@ -44,6 +53,8 @@ const (
 	scanMargin   = time.Second
 	scanWhenIdle = time.Second
 	scanWhenBusy = 10 * time.Second
+
+	frontForSlots = 50 * time.Millisecond
 )
 
 func (l *Lane) newPartition(queue string, priority int) (*partition, error) {
@@ -63,7 +74,7 @@ func (p *partition) askAt(t time.Time) {
 
 // query is the next page to ask for. It changes nothing, since the transaction
 // that asks may run again or fail; see advance.
-func (p *partition) query(now time.Time, limit int) (q storage.Query, full bool) {
+func (p *partition) query(now time.Time, limit int) (q storage.Query, kind scan) {
 	q = storage.Query{
 		Index:     storage.RunsByDue,
 		Partition: p.key,
@@ -74,31 +85,62 @@ func (p *partition) query(now time.Time, limit int) (q storage.Query, full bool)
 		Lock:      storage.Exclusive,
 	}
 	since := now.Sub(p.full)
-	if since >= scanWhenBusy || p.idle && since >= scanWhenIdle {
+	switch {
+	case since >= scanWhenBusy+p.rest() || p.idle && since >= scanWhenIdle+p.rest():
 		q.From, q.Resume = storage.Bound{}, storage.Resume{}
-		return q, true
+		return q, wholeScan
+	case p.waits && p.idle && now.Sub(p.front) >= frontForSlots:
+		q.From, q.Resume = storage.Bound{}, storage.Resume{}
+		return q, frontScan
 	}
-	return q, false
+	return q, nextScan
 }
+
+// rest is how much longer than usual the next scan from the front can wait, since
+// the last one was long and most of it was waiting for slots.
+func (p *partition) rest() time.Duration {
+	if !p.waits {
+		return 0
+	}
+	return time.Duration(p.length) * time.Millisecond
+}
+
+// scan is a kind of page.
+type scan uint8
+
+const (
+	nextScan  scan = iota // goes on where the last one ended
+	wholeScan             // the first of a scan from the front
+	frontScan             // a look at the front, because a slot may be free; the scan stays where it is
+)
 
 // scanned is what a committed claim saw of one partition.
 type scanned struct {
 	part                     *partition
 	began                    time.Time // local, before the transaction
-	full                     bool
+	kind                     scan
+	resumed                  bool // the page went on where another one ended
 	limit                    int
 	resume                   storage.Resume
 	time                     time.Time // the database's
 	left                     time.Time // the due time of the first run that was seen and not taken; zero: none
 	taken                    int       // runs that were claimed or given back with a delay
 	started, opaque, unknown int
+	blocked                  int   // runs that no slot was free for
+	sizes                    []int // of the documents of the runs that can be read
 }
 
 // advance remembers where the next page begins. It reports whether more may be due now.
 func (p *partition) advance(s *scanned) (more bool) {
-	if s.full {
-		p.full = s.began
+	if s.kind == frontScan {
+		p.front = s.began
+		return true // for what the question was about
 	}
+	if s.kind == wholeScan {
+		p.full, p.front, p.length, p.waits = s.began, s.began, 0, false
+	}
+	p.length += s.blocked
+	p.waits = p.waits || s.blocked > 0
 	p.grown = 0
 	p.resume, p.from, p.idle = s.resume, storage.Bound{}, false
 	switch {
@@ -106,6 +148,10 @@ func (p *partition) advance(s *scanned) (more bool) {
 		p.resume, p.from = storage.Resume{}, atTime(s.left)
 	case s.resume.IsZero():
 		p.from, p.idle = atTime(s.time.Add(-scanMargin)), true
+		// What became due behind the pages of this scan, while they were read, announced
+		// itself in vain: it is asked for once more.
+		p.again = s.resumed && !p.again
+		return p.again
 	case s.taken == 0:
 		// A page full of what nobody here can take: step over the next ones faster.
 		p.grown = min(max(2*s.limit, 100), maxBatch)

@@ -46,6 +46,9 @@ func (l *Lane) Recover(ctx context.Context) (int, error) {
 				l.hooks.Recovered(n)
 			}
 		}
+		if err := l.resumeWaiters(ctx, awaited(page.steps)); err != nil {
+			return total, fmt.Errorf("lane: recover: %w", err)
+		}
 		if page.resume.IsZero() && !page.full {
 			return total, nil
 		}
@@ -79,7 +82,6 @@ func (l *Lane) recoverPage(ctx context.Context, tx storage.Tx, resume storage.Re
 	}
 	rec := recovery{resume: page.Resume}
 	size := 0
-	var freed []storage.Key
 	for _, record := range page.Records {
 		// The index rounds, and what is opaque is not ours to judge.
 		r, kind := codec.DecodeRun(record)
@@ -96,9 +98,8 @@ func (l *Lane) recoverPage(ctx context.Context, tx storage.Tx, resume storage.Re
 			continue
 		}
 		rec.steps = append(rec.steps, s)
-		freed = append(freed, s.freed...)
 	}
-	return rec, stageAll(ctx, tx, rec.steps, freed)
+	return rec, stageAll(ctx, tx, rec.steps)
 }
 
 // expiry is what happens to a run whose lease has expired.
@@ -114,24 +115,6 @@ func expiry(r *run.Run, now time.Time) run.EventData {
 		}}
 	}
 	return run.LeaseExpired{Token: r.Lease.Token, Due: now}
-}
-
-// stageAll stages steps whose runs the transaction has read, after reading the
-// owners that they may free.
-func stageAll(ctx context.Context, tx storage.Tx, steps []step, freed []storage.Key) error {
-	var owners map[storage.Key]storage.Record
-	if len(freed) > 0 {
-		var err error
-		if owners, err = tx.GetMany(ctx, freed); err != nil {
-			return err
-		}
-	}
-	for i := range steps {
-		if err := steps[i].stage(ctx, tx, owners); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // recovery looks for expired leases until ctx ends: at once, since the last

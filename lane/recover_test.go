@@ -119,7 +119,7 @@ func (w *world) lateFinish() (res Triggered, late chan struct{}, stop func()) {
 		}
 		return nil
 	}, nil)
-	stop = w.work(WorkerConfig{RecoverInterval: never})
+	stop = w.work(WorkerConfig{RecoverInterval: 10_000 * time.Hour})
 	time.Sleep(45 * time.Second)
 	return res, late, stop
 }

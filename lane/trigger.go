@@ -2,50 +2,16 @@ package lane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/seed4391e180/runlane/run"
 	"github.com/seed4391e180/runlane/storage"
 	"github.com/seed4391e180/runlane/storage/codec"
 )
-
-// DefaultIdempotencyTTL is how long an idempotency key stands for its run.
-const DefaultIdempotencyTTL = 30 * 24 * time.Hour
-
-// WhileActive is for TriggerOptions.IdempotencyTTL: the idempotency key stands
-// for its run until that ends, however it ends.
-const WhileActive time.Duration = -1
-
-// TriggerOptions says more about one run. The zero value, and the zero value of
-// each field, is the default.
-type TriggerOptions struct {
-	// RunID names the run: any text of 1 to 255 bytes of UTF-8 without NUL. A name
-	// that is taken is a [*RunExistsError]. "": a new UUIDv7.
-	RunID string
-	// Priority is from run.PriorityFirst to run.PriorityLast; 0 is
-	// run.PriorityDefault. Due runs of a priority wait until none of a lower number
-	// is due.
-	Priority int
-	// RunAt is when the run is due, by the database's clock; Delay is how long after
-	// the moment in which it is stored. At most one of them; none: at once.
-	RunAt time.Time
-	Delay time.Duration
-	// IdempotencyKey makes Trigger return the run that the key stands for already, if
-	// there is one. Keys of different tasks have nothing to do with each other. A run
-	// that fails frees its key at once. "": none; otherwise as RunID.
-	IdempotencyKey string
-	// IdempotencyTTL is how long the key stands for the run, from the moment in which
-	// it is stored; 0 is DefaultIdempotencyTTL. See also WhileActive.
-	IdempotencyTTL time.Duration
-	// SingletonKey allows one active run of the task with this key: Trigger returns
-	// it if there is one. "": none; otherwise as RunID.
-	SingletonKey string
-	// Metadata travels with the run.
-	Metadata map[string]string
-}
 
 // Triggered is what came of a trigger.
 type Triggered struct {
@@ -146,6 +112,10 @@ type draft struct {
 }
 
 func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
+	return t.draftFrom(payload, opts, run.Source{Type: run.SourceTrigger})
+}
+
+func (t *Task[P, R]) draftFrom(payload P, opts TriggerOptions, source run.Source) (*draft, error) {
 	doc, err := marshal(payload, MaxPayload)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
@@ -154,6 +124,7 @@ func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	created.Source = source
 	l := t.lane
 	d := &draft{runID: opts.RunID, named: opts.RunID != ""}
 	if !d.named {
@@ -162,64 +133,24 @@ func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
 	if opts.Delay == 0 && !opts.RunAt.After(time.Now()) { // a hint: nothing depends on this clock
 		d.topic = l.topic(t.def.queue)
 	}
-	event := run.Event{ID: l.source.id(), Environment: l.env, RunID: d.runID, Sequence: 1, At: run.AtCommit, Data: created}
-	r, err := run.Reduce(nil, 1, event)
-	if err != nil {
-		return nil, err
-	}
-	if d.run, err = codec.EncodeRun(r); err != nil {
-		return nil, err
-	}
-	if d.event, err = codec.EncodeEvent(event); err != nil {
-		return nil, err
-	}
-	d.owners, err = ownersOf(&r)
-	return d, err
+	return d, d.encode(l.env, l.source.id(), created)
 }
 
-// newCreated checks the options and makes the event that creates the run.
-func newCreated(def *definition, payload json.RawMessage, opts TriggerOptions) (run.Created, error) {
-	c := run.Created{
-		Task:           def.name,
-		Queue:          def.queue,
-		Priority:       opts.Priority,
-		Payload:        payload,
-		MaxAttempts:    def.maxAttempts,
-		Source:         run.Source{Type: run.SourceTrigger},
-		IdempotencyKey: opts.IdempotencyKey,
-		SingletonKey:   opts.SingletonKey,
-		Metadata:       opts.Metadata,
+// encode fills in what is written for the run.
+func (d *draft) encode(env string, eventID uuid.UUID, created run.Created) error {
+	event := run.Event{ID: eventID, Environment: env, RunID: d.runID, Sequence: 1, At: run.AtCommit, Data: created}
+	r, err := run.Reduce(nil, 1, event)
+	if err != nil {
+		return err
 	}
-	orDefault(&c.Priority, run.PriorityDefault)
-	switch _, relative := run.AfterCommit(opts.RunAt); {
-	case opts.Delay != 0 && !opts.RunAt.IsZero():
-		return c, errors.New("both RunAt and Delay are set")
-	case opts.Delay < 0 || opts.Delay > run.MaxAfterCommit:
-		return c, errors.New("Delay is negative or more than 100 years")
-	case relative:
-		return c, errors.New("RunAt is a time relative to the commit; use Delay")
-	case opts.Delay > 0:
-		c.RunAt = run.AtCommit.Add(opts.Delay.Truncate(time.Microsecond))
-	case !opts.RunAt.IsZero():
-		c.RunAt = opts.RunAt.UTC().Truncate(time.Microsecond)
+	if d.run, err = codec.EncodeRun(r); err != nil {
+		return err
 	}
-	switch ttl := opts.IdempotencyTTL; {
-	case opts.IdempotencyKey == "" && ttl != 0:
-		return c, errors.New("IdempotencyTTL is set without an IdempotencyKey")
-	case opts.IdempotencyKey == "" || ttl == WhileActive:
-	case ttl == 0:
-		c.IdempotencyTTL = DefaultIdempotencyTTL
-	case ttl < time.Microsecond || ttl > run.MaxAfterCommit:
-		return c, errors.New("IdempotencyTTL is less than a microsecond or more than 100 years")
-	default:
-		c.IdempotencyTTL = ttl.Truncate(time.Microsecond)
+	if d.event, err = codec.EncodeEvent(event); err != nil {
+		return err
 	}
-	if len(opts.Metadata) > 0 {
-		if _, err := marshal(opts.Metadata, MaxMetadata); err != nil {
-			return c, fmt.Errorf("metadata: %w", err)
-		}
-	}
-	return c, nil
+	d.owners, err = ownersOf(&r)
+	return err
 }
 
 // ownersOf returns the records that make the keys of a new run stand for it.

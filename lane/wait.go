@@ -42,11 +42,20 @@ func (t *Task[P, R]) Wait(ctx context.Context, runID string) (R, error) {
 	if err != nil {
 		return none, err
 	}
+	return t.result(r)
+}
+
+// result is what a run has come to.
+func (t *Task[P, R]) result(r run.Run) (R, error) {
+	var none R
 	if r.Task != t.def.name {
-		return none, fmt.Errorf("%w: run %q is of task %q, not %q", ErrNoRun, runID, r.Task, t.def.name)
+		return none, fmt.Errorf("%w: run %q is of task %q, not %q", ErrNoRun, r.ID, r.Task, t.def.name)
+	}
+	if !r.Status.Terminal() {
+		return none, ErrNotEnded
 	}
 	if r.Status != run.StatusSucceeded {
-		failed := &RunError{RunID: runID, Status: r.Status}
+		failed := &RunError{RunID: r.ID, Status: r.Status}
 		if r.Failure != nil {
 			failed.Failure = *r.Failure
 		}
@@ -55,10 +64,39 @@ func (t *Task[P, R]) Wait(ctx context.Context, runID string) (R, error) {
 	var result R
 	if r.Result != nil {
 		if err := json.Unmarshal(r.Result, &result); err != nil {
-			return none, fmt.Errorf("lane: result of run %q: %w", runID, err)
+			return none, fmt.Errorf("lane: result of run %q: %w", r.ID, err)
 		}
 	}
 	return result, nil
+}
+
+// ErrNotEnded says that a run has no result yet.
+var ErrNotEnded = errors.New("lane: the run has not ended")
+
+// Result returns the result of a run of the task that has ended; ErrNotEnded if it
+// has not. It looks once. Errors otherwise as with Wait.
+func (t *Task[P, R]) Result(ctx context.Context, runID string) (R, error) {
+	var none R
+	key, err := codec.RunKey(t.lane.env, runID)
+	if err != nil {
+		return none, err
+	}
+	r, err := t.lane.read(ctx, key)
+	if err != nil {
+		return none, err
+	}
+	return t.result(r)
+}
+
+// Get returns a run as it is now, a single read. Errors: ErrNoRun, also for a run
+// that has been pruned, *storage.InputError for an id that no run can have, and those
+// of the store.
+func (l *Lane) Get(ctx context.Context, runID string) (run.Run, error) {
+	key, err := codec.RunKey(l.env, runID)
+	if err != nil {
+		return run.Run{}, fmt.Errorf("lane: get: %w", err)
+	}
+	return l.read(ctx, key)
 }
 
 // await returns a run once it has ended.

@@ -30,7 +30,8 @@ func hint(tx storage.Tx, topic string) error {
 	return nil
 }
 
-// listen passes wakes on to the claimer until ctx ends. Without a listener the
+// listen passes wakes on to the claimer, and to whoever looks into requests to
+// cancel, until ctx ends. Without a listener the
 // worker polls and is none the worse for it, so a failure is only logged.
 func (w *worker) listen(ctx context.Context) {
 	byTopic := map[string][]*partition{"": w.parts}
@@ -42,6 +43,8 @@ func (w *worker) listen(ctx context.Context) {
 			if parts := byTopic[topic]; len(parts) > 0 {
 				w.askAgain(parts, time.Now())
 				w.nudge()
+			} else {
+				w.heardCancel(topic)
 			}
 		})
 		if ctx.Err() != nil || errors.Is(err, storage.ErrClosed) {

@@ -18,6 +18,7 @@ const (
 	DefaultConcurrency  = 10
 	DefaultLease        = 30 * time.Second
 	DefaultPollInterval = time.Second
+	DefaultTickInterval = 10 * time.Second
 	DefaultGrace        = 10 * time.Second
 )
 
@@ -46,6 +47,10 @@ type WorkerConfig struct {
 	// RecoverInterval is how often expired leases of all workers are looked for; 0 is
 	// half of Lease.
 	RecoverInterval time.Duration
+	// TickInterval, more or less a half, is how often the worker ticks; see [Lane.Tick].
+	// Schedules fire when they are due, by what the worker last heard of the database's
+	// clock, which is at most a TickInterval ago.
+	TickInterval time.Duration
 	// Grace is how long handlers may go on undisturbed after Work was told to stop;
 	// negative: not at all.
 	Grace time.Duration
@@ -63,12 +68,13 @@ func (c WorkerConfig) withDefaults(l *Lane) (WorkerConfig, error) {
 	orDefault(&c.Heartbeat, c.Lease/3)
 	orDefault(&c.PollInterval, DefaultPollInterval)
 	orDefault(&c.RecoverInterval, c.Lease/2)
+	orDefault(&c.TickInterval, DefaultTickInterval)
 	orDefault(&c.Grace, DefaultGrace)
 	switch {
 	case c.Concurrency < 0:
 		return c, errors.New("lane: Concurrency is negative")
-	case c.Lease < 0 || c.Heartbeat < 0 || c.PollInterval < 0 || c.RecoverInterval < 0:
-		return c, errors.New("lane: Lease, Heartbeat, PollInterval or RecoverInterval is negative")
+	case c.Lease < 0 || c.Heartbeat < 0 || c.PollInterval < 0 || c.RecoverInterval < 0 || c.TickInterval < 0:
+		return c, errors.New("lane: Lease, Heartbeat, PollInterval, RecoverInterval or TickInterval is negative")
 	case c.Lease > run.MaxAfterCommit || c.Heartbeat >= c.Lease:
 		return c, errors.New("lane: Heartbeat is not less than Lease, or Lease is more than 100 years")
 	}
@@ -97,17 +103,25 @@ type worker struct {
 	parts []*partition
 	poke  chan struct{} // holds a token when the claimer should look again
 
-	ids       idPool        // the claimer's
-	recordCap int           // the claimer's: how many records a claim may read, for their size
-	byteCap   int           // how many bytes of documents a transaction may write
-	refused   refusedRuns   // the claimer's
-	rotation  int           // the claimer's: which queue is asked first
-	signal    chan struct{} // holds tokens for idle finishers
+	ids       idPool          // the claimer's
+	recordCap int             // the claimer's: how many records a claim may read, for their size
+	byteCap   int             // how many bytes of documents a transaction may write
+	refused   refusedRuns     // the claimer's
+	rotation  int             // the claimer's: which queue is asked first
+	paused    map[string]bool // the claimer's: queues that are not asked
+	signal    chan struct{}   // holds tokens for idle finishers
+	cancels   chan *claim     // runs that somebody has asked to cancel
+
+	drains bool            // Work ends when nothing is due
+	keep   context.Context // of what looks after the work at hand
+	beside sync.WaitGroup  // what runs beside the claimer
 
 	mu        sync.Mutex // guards what follows, the claims in held, and partition.ask
 	held      map[*claim]struct{}
-	running   int // handlers that have not returned
-	finishing int // outcomes that are not stored yet
+	running   int  // handlers that have not returned
+	finishing int  // outcomes that are not stored yet
+	active    bool // something has happened since all partitions were asked; see Drain
+	resuming  int  // runs that have ended and whose waiters are being resumed
 	endings   []*ending
 	nextPoll  time.Time
 }
@@ -133,6 +147,19 @@ func (l *Lane) Work(ctx context.Context, cfg WorkerConfig) error {
 	return w.run(ctx)
 }
 
+// Drain works on what is due, as Work does, and returns when nothing is: what
+// becomes due meanwhile is worked on too, what is due later is not waited for. It
+// neither looks for expired leases nor ticks. Errors are those of Work, and those of
+// the store, which Drain does not wait out.
+func (l *Lane) Drain(ctx context.Context, cfg WorkerConfig) error {
+	w, err := newWorker(l, cfg)
+	if err != nil {
+		return err
+	}
+	w.drains = true
+	return w.run(ctx)
+}
+
 func newWorker(l *Lane, cfg WorkerConfig) (*worker, error) {
 	cfg, err := cfg.withDefaults(l)
 	if err != nil {
@@ -143,10 +170,12 @@ func newWorker(l *Lane, cfg WorkerConfig) (*worker, error) {
 		cfg:       cfg,
 		poke:      make(chan struct{}, 1),
 		signal:    make(chan struct{}, finishers),
+		cancels:   make(chan *claim, cancelBacklog),
 		ids:       idPool{draw: l.source.id},
 		recordCap: maxBatch,
 		byteCap:   maxBytes,
 		held:      map[*claim]struct{}{},
+		paused:    map[string]bool{},
 	}
 	for _, queue := range cfg.Queues {
 		if err := keys.CheckName("queue", queue); err != nil {
@@ -168,18 +197,23 @@ func (w *worker) run(ctx context.Context) error {
 	// goes on until that is done, whatever happens to ctx.
 	look, stopLooking := context.WithCancel(ctx)
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
-	var beside sync.WaitGroup
-	beside.Go(func() { w.listen(look) })
-	beside.Go(func() { w.recovery(look) })
-	beside.Go(func() { w.heartbeats(keep) })
+	w.keep = keep
+	w.beside.Go(func() { w.listen(look) })
+	if !w.drains {
+		w.beside.Go(func() { w.recovery(look) })
+		w.beside.Go(func() { w.ticks(look) })
+		w.beside.Go(func() { w.schedule(look) })
+	}
+	w.beside.Go(func() { w.heartbeats(keep) })
+	w.beside.Go(func() { w.heedCancels(keep) })
 	for range finishers {
-		beside.Go(func() { w.finish(keep) })
+		w.beside.Go(func() { w.finish(keep) })
 	}
 	err := w.claims(look, keep)
 	stopLooking()
 	left := w.drain()
 	stopKeeping()
-	beside.Wait()
+	w.beside.Wait()
 	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("lane: %d runs could not be given back in time; they are due again when their leases expire", left))
 	}

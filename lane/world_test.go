@@ -50,11 +50,15 @@ type world struct {
 	claims    map[string]int
 	skips     map[Skip]int
 	recovered int
+
+	presences []storage.Key
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOn(t, memory.New(memory.Config{})) }
+
+func newWorldOn(t *testing.T, store *memory.Driver) *world {
 	t.Helper()
-	w := &world{t: t, memory: memory.New(memory.Config{}), claims: map[string]int{}, skips: map[Skip]int{}}
+	w := &world{t: t, memory: store, claims: map[string]int{}, skips: map[Skip]int{}}
 	w.store = &faultyStore{Driver: w.memory, counts: map[string]int{}}
 	w.lane = w.newLane()
 	return w
@@ -299,8 +303,14 @@ func (w *world) get(key storage.Key) (storage.Record, bool) {
 	return rec, found
 }
 
-// happen makes something happen to a run, as another process would.
+// happen makes something happen to a run, as another process would that frees no owners.
 func (w *world) happen(id string, data func(r *run.Run) run.EventData) {
+	w.t.Helper()
+	w.befall(id, data, false)
+}
+
+// befall makes something happen to a run, and frees its owners if told to.
+func (w *world) befall(id string, data func(r *run.Run) run.EventData, free bool) {
 	w.t.Helper()
 	key, err := codec.RunKey(testEnv, id)
 	if err != nil {
@@ -317,7 +327,10 @@ func (w *world) happen(id string, data func(r *run.Run) run.EventData) {
 		if err != nil {
 			return err
 		}
-		return s.stage(ctx, tx, nil)
+		if !free {
+			s.freed = nil
+		}
+		return stageAll(ctx, tx, []step{s})
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,6 +1,10 @@
 package run
 
-import "time"
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // apply makes of the run what an admitted event says.
 func (r *Run) apply(e *Event) {
@@ -27,7 +31,9 @@ func (r *Run) apply(e *Event) {
 	case Released:
 		r.enter(StatusReleased)
 		r.Due = d.Due
-		r.Releases++
+		if d.Token != uuid.Nil {
+			r.Releases++
+		}
 	case Waiting:
 		r.enter(StatusWaiting)
 		r.WaitingFor = d.For
@@ -58,6 +64,8 @@ func (r *Run) create(e *Event, d *Created) {
 		IdempotencyTTL: d.IdempotencyTTL,
 		SingletonKey:   d.SingletonKey,
 		ConcurrencyKey: d.ConcurrencyKey,
+		Timeout:        d.Timeout,
+		LatestStart:    d.LatestStart,
 		Trace:          d.Trace,
 		Metadata:       d.Metadata,
 	}

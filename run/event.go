@@ -83,6 +83,8 @@ type Created struct {
 	IdempotencyTTL time.Duration
 	SingletonKey   string
 	ConcurrencyKey string
+	Timeout        time.Duration
+	LatestStart    time.Time
 	Trace          map[string]string
 	Metadata       map[string]string
 }
@@ -110,7 +112,9 @@ type RetryScheduled struct {
 	Failure Failure
 }
 
-// Released ends a lease without a failure; the run is due again at Due.
+// Released ends a lease without a failure; the run is due again at Due. Token is
+// uuid.Nil if no worker held the run: then it is only put off, which counts neither
+// as an attempt nor as a release.
 type Released struct {
 	Token  uuid.UUID
 	Due    time.Time

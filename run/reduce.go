@@ -145,7 +145,7 @@ func legal(s Status, t EventType) bool {
 	case s == "":
 		return t == TypeCreated
 	case s.Runnable():
-		return t == TypeStarted || t == TypeFailed || t == TypeCancelled
+		return t == TypeStarted || t == TypeFailed || t == TypeCancelled || t == TypeReleased
 	case s == StatusWaiting:
 		return t == TypeResumed || t == TypeFailed || t == TypeCancelled
 	case s == StatusCancellationRequested:

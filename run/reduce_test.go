@@ -107,8 +107,12 @@ var transitions = map[run.EventType]map[run.Status]run.Status{
 		run.StatusRunning: run.StatusFailed, run.StatusCancellationRequested: run.StatusFailed,
 		run.StatusWaiting: run.StatusFailed,
 	},
-	run.TypeRetryScheduled:        {run.StatusRunning: run.StatusRetrying},
-	run.TypeReleased:              {run.StatusRunning: run.StatusReleased},
+	run.TypeRetryScheduled: {run.StatusRunning: run.StatusRetrying},
+	run.TypeReleased: {
+		run.StatusQueued: run.StatusReleased, run.StatusScheduled: run.StatusReleased,
+		run.StatusReleased: run.StatusReleased, run.StatusRetrying: run.StatusReleased,
+		run.StatusRunning: run.StatusReleased,
+	},
 	run.TypeWaiting:               {run.StatusRunning: run.StatusWaiting},
 	run.TypeResumed:               {run.StatusWaiting: run.StatusQueued},
 	run.TypeLeaseExpired:          {run.StatusRunning: run.StatusRetrying},
@@ -149,7 +153,10 @@ func expect(typ run.EventType, before run.Run, to run.Status) run.Run {
 		want.Failures, want.Retries, want.Due = 2, 2, at(15)
 		want.Failure = &run.Failure{Code: "lease_expired", Message: "the worker did not renew its lease", Retryable: true}
 	case run.TypeReleased:
-		want.Releases, want.Due = 2, at(15)
+		want.Due = at(15)
+		if before.Lease != nil {
+			want.Releases = 2
+		}
 	case run.TypeWaiting:
 		want.WaitingFor = "r9"
 	case run.TypeResumed:

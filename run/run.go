@@ -46,6 +46,8 @@ type Run struct {
 	SingletonKey   string        // "" is none
 	ConcurrencyKey string        // "" is none
 	WaitingFor     string        // the run that a waiting run waits for; "" otherwise
+	Timeout        time.Duration // how long one attempt may take; 0: no limit
+	LatestStart    time.Time     // a run that no worker has begun by then fails instead; zero: no limit
 
 	Result  json.RawMessage // of a succeeded run; nil: no result
 	Failure *Failure        // the last failure, of a failed or retrying run
@@ -65,6 +67,10 @@ type Lease struct {
 	// in whole microseconds. Whoever looks for expired leases may find one up to one
 	// Duration late.
 	Duration time.Duration
+	// Slots are the capacity slots that the lease holds: of its queue and of its
+	// concurrency key; 0 is none.
+	QueueSlot int
+	KeySlot   int
 }
 
 // Source says what made a run.

@@ -151,7 +151,8 @@ func drawSource(t *rapid.T) run.Source {
 }
 
 func drawLease(t *rapid.T, attempt int, later time.Duration) run.Lease {
-	return run.Lease{Token: drawUUID(t, "token"), Worker: drawText(t, "worker"), Attempt: attempt, Expires: drawTime(t, "expires", later), Duration: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "duration")) * time.Microsecond}
+	return run.Lease{Token: drawUUID(t, "token"), Worker: drawText(t, "worker"), Attempt: attempt, Expires: drawTime(t, "expires", later), Duration: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "duration")) * time.Microsecond,
+		QueueSlot: rapid.IntRange(0, 2).Draw(t, "queue slot"), KeySlot: rapid.IntRange(0, 2).Draw(t, "key slot")}
 }
 
 // drawRun draws any run that histories lead to.
@@ -168,6 +169,10 @@ func drawRun(t *rapid.T) run.Run {
 		IdempotencyTTL: time.Duration(rapid.Int64Range(0, 1<<63-1).Draw(t, "ttl")),
 		SingletonKey:   drawOptional(t, "singleton key"), ConcurrencyKey: drawOptional(t, "concurrency key"),
 		Trace: drawMap(t, "trace"), Metadata: drawMap(t, "metadata"),
+		Timeout: time.Duration(rapid.Int64Range(0, 1<<63-1).Draw(t, "timeout")),
+	}
+	if rapid.Bool().Draw(t, "has a latest start") {
+		r.LatestStart = drawTime(t, "latest start", later)
 	}
 	r.Failures = r.Retries + counter.Draw(t, "more failures")
 	r.Attempts = r.Retries + r.Releases + counter.Draw(t, "more attempts")
@@ -226,7 +231,7 @@ func drawEvent(t *rapid.T) run.Event {
 	case run.TypeRetryScheduled:
 		e.Data = run.RetryScheduled{Token: tok, Due: due, Failure: drawFailure(t)}
 	case run.TypeReleased:
-		e.Data = run.Released{Token: tok, Due: due, Reason: reason}
+		e.Data = run.Released{Token: held, Due: due, Reason: reason}
 	case run.TypeWaiting:
 		e.Data = run.Waiting{Token: tok, For: e.RunID + "2"}
 	case run.TypeResumed:
@@ -249,6 +254,10 @@ func drawCreated(t *rapid.T, later time.Duration) run.Created {
 		IdempotencyTTL: time.Duration(rapid.Int64Range(0, 1<<63-1).Draw(t, "ttl")),
 		SingletonKey:   drawOptional(t, "singleton key"), ConcurrencyKey: drawOptional(t, "concurrency key"),
 		Trace: drawMap(t, "trace"), Metadata: drawMap(t, "metadata"),
+		Timeout: time.Duration(rapid.Int64Range(0, 1<<63-1).Draw(t, "timeout")),
+	}
+	if rapid.Bool().Draw(t, "has a latest start") {
+		c.LatestStart = drawTime(t, "latest start", later)
 	}
 	if rapid.Bool().Draw(t, "has payload") {
 		c.Payload = drawJSON(t, "payload")

@@ -64,7 +64,7 @@ func (d *document) eventData(data run.EventData) {
 		d.time(fieldDue, v.Due)
 		d.failure(&v.Failure)
 	case run.Released:
-		d.uuid(fieldToken, v.Token)
+		d.uuidIfAny(fieldToken, v.Token)
 		d.time(fieldDue, v.Due)
 		d.textIfAny(fieldReason, v.Reason)
 	case run.Waiting:
@@ -92,6 +92,8 @@ func (d *document) created(c *run.Created) {
 	d.intIfAny(fieldIdempotencyTTL, int64(c.IdempotencyTTL))
 	d.textIfAny(fieldSingletonKey, c.SingletonKey)
 	d.textIfAny(fieldConcurrencyKey, c.ConcurrencyKey)
+	d.intIfAny(fieldTimeout, int64(c.Timeout))
+	d.timeIfAny(fieldLatestStart, c.LatestStart)
 	d.mapIfAny(fieldTrace, c.Trace)
 	d.mapIfAny(fieldMetadata, c.Metadata)
 	d.jsonIfAny(fieldPayload, c.Payload)

@@ -48,7 +48,7 @@ func checkEventData(e *run.Event, times *commitTimes) error {
 		}
 		return checkFailure(&d.Failure)
 	case run.Released:
-		if err := checkGivenBack(d.Token, d.Due, times); err != nil {
+		if err := times.check(fieldDue, d.Due); err != nil {
 			return err
 		}
 		return checkFree(fieldReason, d.Reason)
@@ -108,7 +108,7 @@ func checkCreated(c *run.Created, times *commitTimes) error {
 	if err := checkSource(&c.Source); err != nil {
 		return err
 	}
-	return checkOptionals(optionals{c.IdempotencyKey, c.SingletonKey, c.ConcurrencyKey, c.IdempotencyTTL, c.Trace, c.Metadata})
+	return checkOptionals(optionals{c.IdempotencyKey, c.SingletonKey, c.ConcurrencyKey, c.IdempotencyTTL, c.Timeout, c.LatestStart, c.Trace, c.Metadata}, times)
 }
 
 // checkEventJSON checks the raw JSON of an event.

@@ -105,7 +105,7 @@ func (d *reader) eventData(typ run.EventType) run.EventData {
 	case run.TypeRetryScheduled:
 		return run.RetryScheduled{Token: d.uuid(fieldToken), Due: d.time(fieldDue), Failure: d.failure()}
 	case run.TypeReleased:
-		return run.Released{Token: d.uuid(fieldToken), Due: d.time(fieldDue), Reason: d.prose(fieldReason)}
+		return run.Released{Token: d.token(), Due: d.time(fieldDue), Reason: d.prose(fieldReason)}
 	case run.TypeWaiting:
 		return run.Waiting{Token: d.uuid(fieldToken), For: d.text(fieldWaitingFor)}
 	case run.TypeResumed:
@@ -133,6 +133,8 @@ func (d *reader) created() run.Created {
 		IdempotencyTTL: time.Duration(d.int64(fieldIdempotencyTTL)),
 		SingletonKey:   d.text(fieldSingletonKey),
 		ConcurrencyKey: d.text(fieldConcurrencyKey),
+		Timeout:        time.Duration(d.int64(fieldTimeout)),
+		LatestStart:    d.time(fieldLatestStart),
 		Trace:          d.texts(fieldTrace),
 		Metadata:       d.texts(fieldMetadata),
 	}

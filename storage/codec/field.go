@@ -39,6 +39,8 @@ const (
 	fieldLeaseAttempt
 	fieldLeaseExpires
 	fieldLeaseDuration
+	fieldLeaseQueueSlot
+	fieldLeaseKeySlot
 
 	fieldSourceType
 	fieldSourceRun
@@ -48,6 +50,8 @@ const (
 	fieldSingletonKey
 	fieldConcurrencyKey
 	fieldWaitingFor
+	fieldTimeout
+	fieldLatestStart
 	fieldTrace
 	fieldMetadata
 
@@ -63,6 +67,10 @@ const (
 	fieldToken
 	fieldReason
 	fieldKey
+
+	fieldSlot
+	fieldFire
+	fieldConsidered
 
 	fieldStream
 	fieldPosition
@@ -104,6 +112,8 @@ var fieldNames = [fieldCount]string{
 	fieldLeaseAttempt:     "lease_attempt",
 	fieldLeaseExpires:     "lease_expires_at",
 	fieldLeaseDuration:    "lease_duration_ns",
+	fieldLeaseQueueSlot:   "lease_queue_slot",
+	fieldLeaseKeySlot:     "lease_key_slot",
 	fieldSourceType:       "source_type",
 	fieldSourceRun:        "source_run_id",
 	fieldSchedule:         "schedule_id",
@@ -112,6 +122,8 @@ var fieldNames = [fieldCount]string{
 	fieldSingletonKey:     "singleton_key",
 	fieldConcurrencyKey:   "concurrency_key",
 	fieldWaitingFor:       "waiting_for",
+	fieldTimeout:          "timeout_ns",
+	fieldLatestStart:      "latest_start_at",
 	fieldTrace:            "trace",
 	fieldMetadata:         "metadata",
 	fieldFailureCode:      "failure_code",
@@ -125,6 +137,9 @@ var fieldNames = [fieldCount]string{
 	fieldToken:            "token",
 	fieldReason:           "reason",
 	fieldKey:              "key",
+	fieldSlot:             "slot",
+	fieldFire:             "fire_at",
+	fieldConsidered:       "considered_at",
 	fieldStream:           "stream",
 	fieldPosition:         "position",
 	fieldData:             "data",

@@ -27,6 +27,7 @@ func TestGoldenRecords(t *testing.T) {
 		addGolden(records, want, "run_"+string(s), mustRun(t, r), r)
 	}
 	addGolden(records, want, "run_small", mustRun(t, smallRun()), smallRun())
+	addGolden(records, want, "run_options", mustRun(t, optionsRun()), optionsRun())
 	addGolden(records, want, "run_commit_times", mustRun(t, relativeRun()), relativeRun())
 	for name, e := range sampleEvents() {
 		addGolden(records, want, "event_"+name, mustEvent(t, e), e)
@@ -46,6 +47,13 @@ func TestGoldenRecords(t *testing.T) {
 	for name, o := range sampleObservations() {
 		addGolden(records, want, name, mustObservation(t, o), o)
 	}
+	for name, s := range sampleSlots() {
+		addGolden(records, want, name, mustRecord(t, codec.EncodeQueueSlot, s), s)
+	}
+	addGolden(records, want, "schedule_occurrence", mustRecord(t, codec.EncodeScheduleOccurrence, sampleOccurrence), sampleOccurrence)
+	addGolden(records, want, "schedule_cursor", mustRecord(t, codec.EncodeScheduleCursor, sampleCursor), sampleCursor)
+	addGolden(records, want, "queue_pause", mustRecord(t, codec.EncodeQueuePause, samplePause), samplePause)
+	addGolden(records, want, "wait_presence", mustRecord(t, codec.EncodeWaitPresence, samplePresence), samplePresence)
 	for prefix, f := range decoders {
 		for name := range records {
 			if strings.HasPrefix(name, prefix) {
@@ -79,6 +87,26 @@ var decoders = map[string]func(storage.Record) (any, codec.Kind){
 	"singleton_owner": func(rec storage.Record) (any, codec.Kind) {
 		o, kind := codec.DecodeSingletonOwner(rec)
 		return o, kind
+	},
+	"queue_slot": func(rec storage.Record) (any, codec.Kind) {
+		s, kind := codec.DecodeQueueSlot(rec)
+		return s, kind
+	},
+	"schedule_occurrence": func(rec storage.Record) (any, codec.Kind) {
+		o, kind := codec.DecodeScheduleOccurrence(rec)
+		return o, kind
+	},
+	"schedule_cursor": func(rec storage.Record) (any, codec.Kind) {
+		c, kind := codec.DecodeScheduleCursor(rec)
+		return c, kind
+	},
+	"queue_pause": func(rec storage.Record) (any, codec.Kind) {
+		p, kind := codec.DecodeQueuePause(rec)
+		return p, kind
+	},
+	"wait_presence": func(rec storage.Record) (any, codec.Kind) {
+		p, kind := codec.DecodeWaitPresence(rec)
+		return p, kind
 	},
 	"head": func(rec storage.Record) (any, codec.Kind) {
 		h, kind := codec.DecodeObservationHead(rec)

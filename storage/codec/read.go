@@ -309,6 +309,9 @@ func (r *reader) lease() run.Lease {
 		Attempt:  r.int(fieldLeaseAttempt),
 		Expires:  r.time(fieldLeaseExpires),
 		Duration: time.Duration(r.int64(fieldLeaseDuration)),
+
+		QueueSlot: r.int(fieldLeaseQueueSlot),
+		KeySlot:   r.int(fieldLeaseKeySlot),
 	}
 }
 

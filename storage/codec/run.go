@@ -108,6 +108,8 @@ func appendRun(r *run.Run) []byte {
 	d.textIfAny(fieldSingletonKey, r.SingletonKey)
 	d.textIfAny(fieldConcurrencyKey, r.ConcurrencyKey)
 	d.textIfAny(fieldWaitingFor, r.WaitingFor)
+	d.intIfAny(fieldTimeout, int64(r.Timeout))
+	d.timeIfAny(fieldLatestStart, r.LatestStart)
 	if r.Failure != nil {
 		d.failure(r.Failure)
 	}

@@ -31,7 +31,7 @@ func checkRun(r *run.Run) (times commitTimes, err error) {
 	if err = checkSource(&r.Source); err != nil {
 		return times, err
 	}
-	if err = checkOptionals(optionalsOf(r)); err != nil {
+	if err = checkOptionals(optionalsOf(r), &times); err != nil {
 		return times, err
 	}
 	return times, checkOutcome(r)
@@ -129,6 +129,12 @@ func checkLeaseValues(l *run.Lease, times *commitTimes) error {
 	if err := checkText(fieldLeaseWorker, l.Worker); err != nil {
 		return err
 	}
+	if l.QueueSlot < 0 {
+		return invalid(fieldLeaseQueueSlot, "is negative")
+	}
+	if l.KeySlot < 0 {
+		return invalid(fieldLeaseKeySlot, "is negative")
+	}
 	if l.Duration < time.Microsecond || l.Duration%time.Microsecond != 0 {
 		return invalid(fieldLeaseDuration, "is not a positive number of whole microseconds")
 	}
@@ -155,15 +161,16 @@ func checkSource(s *run.Source) error {
 // optionals is what a run and its Created event have in common.
 type optionals struct {
 	idempotencyKey, singletonKey, concurrencyKey string
-	idempotencyTTL                               time.Duration
+	idempotencyTTL, timeout                      time.Duration
+	latestStart                                  time.Time
 	trace, metadata                              map[string]string
 }
 
 func optionalsOf(r *run.Run) optionals {
-	return optionals{r.IdempotencyKey, r.SingletonKey, r.ConcurrencyKey, r.IdempotencyTTL, r.Trace, r.Metadata}
+	return optionals{r.IdempotencyKey, r.SingletonKey, r.ConcurrencyKey, r.IdempotencyTTL, r.Timeout, r.LatestStart, r.Trace, r.Metadata}
 }
 
-func checkOptionals(o optionals) error {
+func checkOptionals(o optionals, times *commitTimes) error {
 	if err := checkOptional(fieldIdempotencyKey, o.idempotencyKey); err != nil {
 		return err
 	}
@@ -175,6 +182,14 @@ func checkOptionals(o optionals) error {
 	}
 	if err := checkOptional(fieldConcurrencyKey, o.concurrencyKey); err != nil {
 		return err
+	}
+	if o.timeout < 0 {
+		return invalid(fieldTimeout, "is negative")
+	}
+	if !o.latestStart.IsZero() {
+		if err := times.check(fieldLatestStart, o.latestStart); err != nil {
+			return err
+		}
 	}
 	if err := checkMap(fieldTrace, o.trace); err != nil {
 		return err

@@ -8,11 +8,12 @@ import (
 )
 
 var (
-	leaseFields    = fields(fieldLeaseToken, fieldLeaseWorker, fieldLeaseAttempt, fieldLeaseExpires, fieldLeaseDuration)
+	leaseFields = fields(fieldLeaseToken, fieldLeaseWorker, fieldLeaseAttempt, fieldLeaseExpires, fieldLeaseDuration,
+		fieldLeaseQueueSlot, fieldLeaseKeySlot)
 	failureFields  = fields(fieldFailureCode, fieldFailureMessage, fieldFailureRetryable, fieldFailureDetail)
 	creationFields = fields(fieldTask, fieldQueue, fieldPriority, fieldMaxAttempts, fieldSourceType, fieldSourceRun,
-		fieldSchedule, fieldIdempotencyKey, fieldIdempotencyTTL, fieldSingletonKey, fieldConcurrencyKey, fieldTrace,
-		fieldMetadata, fieldPayload)
+		fieldSchedule, fieldIdempotencyKey, fieldIdempotencyTTL, fieldSingletonKey, fieldConcurrencyKey, fieldTimeout,
+		fieldLatestStart, fieldTrace, fieldMetadata, fieldPayload)
 	runFields = leaseFields | failureFields | creationFields | fields(fieldEnvironment, fieldID, fieldStatus,
 		fieldSequence, fieldAttempts, fieldFailures, fieldRetries, fieldReleases, fieldDue, fieldCreated, fieldUpdated,
 		fieldFinished, fieldWaitingFor, fieldResult)
@@ -115,6 +116,8 @@ func (d *reader) run() run.Run {
 		SingletonKey:   d.text(fieldSingletonKey),
 		ConcurrencyKey: d.text(fieldConcurrencyKey),
 		WaitingFor:     d.text(fieldWaitingFor),
+		Timeout:        time.Duration(d.int64(fieldTimeout)),
+		LatestStart:    d.time(fieldLatestStart),
 		Result:         d.json(fieldResult, runLevels),
 		Trace:          d.texts(fieldTrace),
 		Metadata:       d.texts(fieldMetadata),

@@ -60,11 +60,21 @@ func smallRun() run.Run {
 	}
 }
 
+// optionsRun returns a leased run with the options that sampleRun lacks.
+func optionsRun() run.Run {
+	r := sampleRun(run.StatusRunning)
+	r.Timeout, r.LatestStart = 90*time.Second, at(300)
+	r.Lease.QueueSlot, r.Lease.KeySlot = 2, 1
+	return r
+}
+
 // sampleEvents returns one event of each type, each field saying something, and
 // those without.
 func sampleEvents() map[string]run.Event {
 	failure := run.Failure{Code: "error", Message: "no", Retryable: true, Detail: "why"}
 	lease := run.Lease{Token: token, Worker: "w:1", Attempt: 5, Expires: at(90), Duration: 30 * time.Second}
+	slotted := lease
+	slotted.QueueSlot, slotted.KeySlot = 2, 1
 	data := map[string]run.EventData{
 		"created": run.Created{
 			Task: "emails.welcome", Queue: "emails", Priority: 3, Payload: json.RawMessage(`{"n":1e2}`), RunAt: at(90),
@@ -72,8 +82,14 @@ func sampleEvents() map[string]run.Event {
 			IdempotencyKey: "i:1", IdempotencyTTL: time.Hour, SingletonKey: "s:1", ConcurrencyKey: "c:1",
 			Trace: map[string]string{"traceparent": "00-4bf9-01"}, Metadata: map[string]string{"by": "ops"},
 		},
-		"created_small":          run.Created{Task: "t", Queue: "q", Priority: 1, Source: run.Source{Type: run.SourceTrigger}},
+		"created_small": run.Created{Task: "t", Queue: "q", Priority: 1, Source: run.Source{Type: run.SourceTrigger}},
+		"created_options": run.Created{
+			Task: "t", Queue: "q", Priority: 1, Source: run.Source{Type: run.SourceTrigger},
+			Timeout: 90 * time.Second, LatestStart: at(300),
+		},
 		"started":                run.Started{Lease: lease},
+		"started_slots":          run.Started{Lease: slotted},
+		"released_put_off":       run.Released{Due: at(90), Reason: "unknown_task"},
 		"succeeded":              run.Succeeded{Token: token, Result: json.RawMessage(`null`)},
 		"succeeded_small":        run.Succeeded{Token: token},
 		"failed":                 run.Failed{Token: token, Failure: failure},

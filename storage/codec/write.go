@@ -102,6 +102,8 @@ func (d *document) lease(l *run.Lease) {
 	d.int(fieldLeaseAttempt, int64(l.Attempt))
 	d.time(fieldLeaseExpires, l.Expires)
 	d.int(fieldLeaseDuration, int64(l.Duration))
+	d.intIfAny(fieldLeaseQueueSlot, int64(l.QueueSlot))
+	d.intIfAny(fieldLeaseKeySlot, int64(l.KeySlot))
 }
 
 func (d *document) source(s *run.Source) {

@@ -50,7 +50,8 @@ var rules = []rule{
 	{path: "internal/pgtest", own: []string{"migrations"}, others: []string{pgx, "golang.org/x/sync", "golang.org/x/sys"}},
 	{path: "rawsql"},
 	{path: "migrations", others: []string{pgx, "ariga.io/atlas"}, never: []string{module + "/storage", ent}},
-	{path: "lane", own: []string{"storage", "storage/keys", "storage/codec", "run"}, others: []string{uuid},
+	{path: "lane/lanetest", own: []string{"lane", "storage", "storage/memory", "run"}, never: []string{pgx, ent}},
+	{path: "lane", own: []string{"storage", "storage/keys", "storage/codec", "run"}, others: []string{uuid, "github.com/robfig/cron/v3"},
 		never: []string{pgx, ent, module + "/storage/postgres", module + "/rawsql"}},
 }
 

@@ -29,12 +29,12 @@ type process struct {
 	tasks map[string]*lane.Task[job, int]
 }
 
-func newProcess(t *testing.T, db *pgtest.DB) (*process, *lane.Lane) {
+func newProcess(t *testing.T, db *pgtest.DB, crowd *crowds) (*process, *lane.Lane) {
 	t.Helper()
 	store, err := postgres.New(db.Pool(t), postgres.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	l, err := lane.New(store, lane.Config{Environment: "test"})
+	l, err := lane.New(store, lane.Config{Environment: "test", Limits: map[string]lane.QueueLimits{"limited": {Running: 4, PerKey: 2}}})
 	require.NoError(t, err)
 	p := &process{store: store, tasks: map[string]*lane.Task[job, int]{}}
 	soon := lane.TaskOptions{MaxAttempts: 4, Backoff: lane.Fixed(10 * time.Millisecond)}
@@ -61,7 +61,49 @@ func newProcess(t *testing.T, db *pgtest.DB) (*process, *lane.Lane) {
 	define("never works", func(context.Context, *lane.Attempt, job) (int, error) {
 		return 0, lane.Permanent(errors.New("no"))
 	})
+	p.tasks["is limited"] = lane.Define(l, "is limited", func(ctx context.Context, a *lane.Attempt, j job) (int, error) {
+		defer crowd.enter(a.ConcurrencyKey)()
+		defer crowd.enter("")()
+		select {
+		case <-time.After(2 * time.Millisecond):
+			return 2 * j.N, nil
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}, lane.TaskOptions{Queue: "limited", Timeout: time.Minute})
+	p.tasks["waits for another"] = lane.Define(l, "waits for another", func(ctx context.Context, a *lane.Attempt, j job) (int, error) {
+		// The run that it waits for has an id that does not change from attempt to attempt.
+		id := "child of " + a.RunID
+		_, err := p.tasks["works"].Trigger(ctx, job{N: j.N}, lane.TriggerOptions{RunID: id})
+		var exists *lane.RunExistsError
+		if err != nil && !errors.As(err, &exists) {
+			return 0, err
+		}
+		n, err := p.tasks["works"].Result(ctx, id)
+		if errors.Is(err, lane.ErrNotEnded) {
+			return 0, a.WaitFor(id)
+		}
+		return n, err
+	}, lane.TaskOptions{})
 	return p, l
+}
+
+// crowds counts how many handlers run at once, by their concurrency key.
+type crowds struct {
+	mu        sync.Mutex
+	now, most map[string]int
+}
+
+func (c *crowds) enter(key string) (leave func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now[key]++
+	c.most[key] = max(c.most[key], c.now[key])
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.now[key]--
+	}
 }
 
 // TestThreeProcesses lets three processes share one database: every run ends
@@ -78,8 +120,9 @@ func TestThreeProcesses(t *testing.T) {
 	working, stop := context.WithCancel(ctx)
 	defer workers.Wait()
 	defer stop()
+	crowd := &crowds{now: map[string]int{}, most: map[string]int{}}
 	for range 3 {
-		p, l := newProcess(t, db)
+		p, l := newProcess(t, db, crowd)
 		processes = append(processes, p)
 		workers.Go(func() {
 			if err := l.Work(working, lane.WorkerConfig{Concurrency: 20, PollInterval: 100 * time.Millisecond}); err != nil {
@@ -93,7 +136,7 @@ func TestThreeProcesses(t *testing.T) {
 		var items []lane.Item[job]
 		for n := range each {
 			j := job{N: n, Text: `$1 '; -- a"b %_\ ` + "\u2028\U0001F600"}
-			items = append(items, lane.Item[job]{Payload: j, Options: lane.TriggerOptions{IdempotencyKey: fmt.Sprint("key:", n), Priority: 1 + n%4}})
+			items = append(items, lane.Item[job]{Payload: j, Options: lane.TriggerOptions{IdempotencyKey: fmt.Sprint("key:", n), Priority: 1 + n%4, ConcurrencyKey: fmt.Sprint("group ", n%5)}})
 		}
 		first, err := task.TriggerMany(ctx, items)
 		require.NoError(t, err)
@@ -121,7 +164,11 @@ func TestThreeProcesses(t *testing.T) {
 	}
 	stop()
 	workers.Wait()
-	checkHistories(t, processes[0].store, len(runs))
+	require.LessOrEqual(t, crowd.most[""], 4)
+	for n := range 5 {
+		require.LessOrEqual(t, crowd.most[fmt.Sprint("group ", n)], 2)
+	}
+	checkHistories(t, processes[0].store, len(runs)+each)
 }
 
 func awaitRun(ctx context.Context, t *testing.T, p *process, id string) run.Run {
