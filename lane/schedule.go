@@ -48,7 +48,8 @@ type schedule struct {
 // fires of a schedule have passed since the last one, because no process was there,
 // only the latest makes a run. A schedule that is new fires for no time that
 // passed before a process with it first ticked, a Once among them. One whose Spec has
-// changed counts from its last fire. One that no program has any more does nothing; if it comes back, it
+// changed counts from its last fire: if the new Spec has a time between that and now, it
+// fires at once. One that no program has any more does nothing; if it comes back, it
 // counts from its last fire, too. While programs with different Specs for one name
 // run side by side, the fires of both make runs.
 //
@@ -229,14 +230,15 @@ func (l *Lane) openCursors(ctx context.Context, tx storage.Tx, batch []*schedule
 // learn notes how far a schedule has come. A cursor that cannot be read, because
 // another version wrote it, keeps the schedule quiet here.
 func (l *Lane) learn(s *schedule, considered time.Time) {
+	var due time.Time
+	if considered.IsZero() {
+		l.log.Warn("schedule is left to another version, which wrote its cursor", "schedule", s.name)
+	} else {
+		due = s.spec.next(considered)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.known = true; considered.IsZero() {
-		s.due = time.Time{}
-		l.log.Warn("schedule is left to another version, which wrote its cursor", "schedule", s.name)
-		return
-	}
-	s.due = s.spec.next(considered)
+	s.known, s.due = true, due
 }
 
 // shot is what a transaction made of a fire.
@@ -254,7 +256,7 @@ func (l *Lane) fire(ctx context.Context, s *schedule, now time.Time) (made bool,
 	if at.IsZero() {
 		return false, nil
 	}
-	d, err := s.draft(at)
+	d, err := s.draw(at)
 	if err != nil {
 		return false, err
 	}
@@ -274,6 +276,17 @@ func (l *Lane) fire(ctx context.Context, s *schedule, now time.Time) (made bool,
 	}
 	l.learn(s, done.considered)
 	return done.made, l.forgetOccurrences(ctx, s, now)
+}
+
+// draw drafts the run of a fire. A payload function that panics keeps its own
+// schedule from firing, and no other.
+func (s *schedule) draw(at time.Time) (d *draft, err error) {
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			err = fmt.Errorf("payload for %s: panic: %v", at.Format(time.RFC3339), thrown)
+		}
+	}()
+	return s.draft(at)
 }
 
 func (l *Lane) stageFire(ctx context.Context, tx storage.Tx, d *draft, cursor, occurrence storage.Record, at time.Time) (shot, error) {
@@ -350,7 +363,8 @@ type Occurrence struct {
 }
 
 // Occurrences returns the last fires of a schedule that made runs, the latest first, at
-// most limit of them (1 to 500; 0 is 50). They are kept as long as runs are.
+// most limit of them (1 to 500; 0 is 50). When a schedule fires, those that are older
+// than runs are kept are forgotten.
 func (l *Lane) Occurrences(ctx context.Context, schedule string, limit int) ([]Occurrence, error) {
 	partition, err := codec.OccurrencesPartition(l.env, schedule)
 	if err != nil {

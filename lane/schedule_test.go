@@ -289,6 +289,34 @@ func TestManySchedules(t *testing.T) {
 	})
 }
 
+// A payload function that panics keeps no other schedule from firing, and fires once
+// it no longer does.
+func TestPayloadPanics(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l, task := w.scheduled(Every(time.Minute, 0), ScheduleOptions{})
+		broken := true
+		Schedule(l, "broken", task, Every(time.Minute, 0), func(fire time.Time) time.Time {
+			if broken {
+				panic("boom")
+			}
+			return fire
+		}, ScheduleOptions{})
+		ctx := context.Background()
+		if _, err := l.Tick(ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		done, err := l.Tick(ctx)
+		if err == nil || !strings.Contains(err.Error(), `"broken"`) || done.Fired != 1 {
+			t.Errorf("%+v, %v", done, err)
+		}
+		broken = false
+		if done, err = l.Tick(ctx); err != nil || done.Fired != 1 {
+			t.Errorf("%+v, %v", done, err)
+		}
+	})
+}
+
 // A cursor that another version wrote is left to that version.
 func TestOpaqueCursor(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

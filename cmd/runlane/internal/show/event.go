@@ -28,6 +28,8 @@ type EventData struct {
 	Priority       int               `json:"priority,omitempty"`
 	MaxAttempts    int               `json:"max_attempts,omitempty"`
 	RunAt          *string           `json:"run_at,omitempty"`
+	Timeout        string            `json:"timeout,omitempty"`
+	LatestStart    *string           `json:"latest_start,omitempty"`
 	SourceType     run.SourceType    `json:"source_type,omitempty"`
 	SourceRun      string            `json:"source_run,omitempty"`
 	Schedule       string            `json:"schedule,omitempty"`
@@ -58,13 +60,13 @@ func dataOf(data run.EventData) EventData {
 	case run.Created:
 		return EventData{
 			Task: v.Task, Queue: v.Queue, Priority: v.Priority, MaxAttempts: v.MaxAttempts, RunAt: exact(v.RunAt),
+			Timeout: span(v.Timeout), LatestStart: exact(v.LatestStart),
 			SourceType: v.Source.Type, SourceRun: v.Source.RunID, Schedule: v.Source.Schedule,
 			IdempotencyKey: v.IdempotencyKey, IdempotencyTTL: span(v.IdempotencyTTL), SingletonKey: v.SingletonKey, ConcurrencyKey: v.ConcurrencyKey,
 			Trace: v.Trace, Metadata: v.Metadata, Payload: valid(v.Payload),
 		}
 	case run.Started:
-		l := v.Lease
-		return EventData{Lease: &Lease{Worker: l.Worker, Attempt: l.Attempt, Expires: exact(l.Expires), Duration: span(l.Duration)}}
+		return EventData{Lease: leaseOf(&v.Lease)}
 	case run.Succeeded:
 		return EventData{Result: valid(v.Result)}
 	case run.Failed:

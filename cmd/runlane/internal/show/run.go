@@ -43,6 +43,8 @@ type Run struct {
 	Lease          *Lease            `json:"lease,omitempty"`
 	IdempotencyTTL string            `json:"idempotency_ttl,omitempty"`
 	WaitingFor     string            `json:"waiting_for,omitempty"`
+	Timeout        string            `json:"timeout,omitempty"`
+	LatestStart    *string           `json:"latest_start,omitempty"`
 	Payload        json.RawMessage   `json:"payload,omitempty"`
 	Result         json.RawMessage   `json:"result,omitempty"`
 	Failure        *Failure          `json:"failure,omitempty"`
@@ -56,6 +58,9 @@ type Lease struct {
 	Attempt  int     `json:"attempt"`
 	Expires  *string `json:"expires"`
 	Duration string  `json:"duration"`
+	// The slots that it holds, of the queue and of the concurrency key; 0: none.
+	QueueSlot int `json:"queue_slot,omitempty"`
+	KeySlot   int `json:"key_slot,omitempty"`
 }
 
 // Failure is a failure for programs.
@@ -94,13 +99,20 @@ func RunOf(r *run.Run) *Run {
 		}),
 		Sequence: r.Sequence, MaxAttempts: r.MaxAttempts, Attempts: r.Attempts, Failures: r.Failures, Retries: r.Retries, Releases: r.Releases,
 		Finished: exact(r.Finished), IdempotencyTTL: span(r.IdempotencyTTL), WaitingFor: r.WaitingFor,
+		Timeout: span(r.Timeout), LatestStart: exact(r.LatestStart),
 		Payload: valid(r.Payload), Result: valid(r.Result), Failure: failureOf(r.Failure), Trace: r.Trace, Metadata: r.Metadata,
 	}
 	if l := r.Lease; l != nil {
-		shown.Lease = &Lease{Worker: l.Worker, Attempt: l.Attempt, Expires: exact(l.Expires), Duration: span(l.Duration)}
-		shown.LeaseExpires = exact(l.Expires)
+		shown.Lease, shown.LeaseExpires = leaseOf(l), exact(l.Expires)
 	}
 	return shown
+}
+
+func leaseOf(l *run.Lease) *Lease {
+	return &Lease{
+		Worker: l.Worker, Attempt: l.Attempt, Expires: exact(l.Expires), Duration: span(l.Duration),
+		QueueSlot: l.QueueSlot, KeySlot: l.KeySlot,
+	}
 }
 
 func failureOf(f *run.Failure) *Failure {
@@ -140,6 +152,7 @@ func RunDetails(r *run.Run, c Clock) [][]string {
 		{"source", string(r.Source.Type)}, {"source run", r.Source.RunID}, {"schedule", r.Source.Schedule},
 		{"idempotency key", r.IdempotencyKey}, {"idempotency ttl", span(r.IdempotencyTTL)},
 		{"singleton key", r.SingletonKey}, {"concurrency key", r.ConcurrencyKey}, {"waiting for", r.WaitingFor},
+		{"timeout", span(r.Timeout)}, {"latest start", c.Time(r.LatestStart)},
 	}
 	if l := r.Lease; l != nil {
 		rows = append(rows, []string{"lease", l.Worker + ", until " + c.Time(l.Expires)})
