@@ -32,6 +32,8 @@ type PruneOptions struct {
 	Before time.Time
 	// Statuses are the terminal statuses to prune; empty: all three.
 	Statuses []run.Status
+	// DryRun deletes nothing and counts the runs that would go; not their events.
+	DryRun bool
 	// Limit is how many ended runs the call looks at; 0 is DefaultPruneLimit.
 	Limit int
 	// Resume goes on where an earlier call with the same options stopped. It is a plain
@@ -80,13 +82,14 @@ type pruner struct {
 	cutoff   time.Time
 	until    storage.Bound // the cut-off in the index
 	statuses []run.Status
+	dryRun   bool
 	left     int // runs that may still be looked at
 	trips    int // transactions that may still be made; negative: any number
 	done     Pruned
 }
 
 func (l *Lane) newPruner(ctx context.Context, o PruneOptions) (*pruner, error) {
-	p := &pruner{lane: l, statuses: o.Statuses, left: o.Limit, trips: -1, cutoff: o.Before.UTC(), done: Pruned{Resume: o.Resume}}
+	p := &pruner{lane: l, statuses: o.Statuses, dryRun: o.DryRun, left: o.Limit, trips: -1, cutoff: o.Before.UTC(), done: Pruned{Resume: o.Resume}}
 	orDefault(&p.left, DefaultPruneLimit)
 	switch {
 	case (o.OlderThan == 0) == o.Before.IsZero():
@@ -186,6 +189,10 @@ func (p *pruner) page(ctx context.Context, tx storage.Tx, q storage.Query, again
 	list, err := p.unawaited(ctx, tx, p.pick(page.Records, cut), cut)
 	if err != nil {
 		return nil, err
+	}
+	if p.dryRun {
+		cut.Runs = len(list)
+		return cut, nil
 	}
 	var owned []storage.Key
 	for i := range list {

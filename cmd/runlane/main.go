@@ -2,7 +2,8 @@
 //
 //	runlane demo            work a tree of source files with two processes and kill one of them
 //	runlane migrate apply   bring a database up to date; also: status, plan, verify, grants
-//	runlane runs list       list runs; also: get, events, count
+//	runlane runs list       list runs; also: get, events, count, cancel, retry, rerun, prune
+//	runlane tick            do what time brings, where no worker runs
 //	runlane doctor          examine a database
 //	runlane version         say what this program is
 //

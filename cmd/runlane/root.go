@@ -20,7 +20,7 @@ func newRoot() (root *cobra.Command, begun *bool) {
 		PersistentPreRun:  func(*cobra.Command, []string) { *begun = true },
 		RunE:              group,
 	}
-	root.AddCommand(newDemo(), newDemoWorker(), newDoctor(), newMigrate(), newRuns(), newVersion())
+	root.AddCommand(newDemo(), newDemoWorker(), newDoctor(), newMigrate(), newRuns(), newTick(), newVersion())
 	return root, begun
 }
 
