@@ -229,3 +229,105 @@ func judgeKey(w *world, old string, results []Triggered) {
 }
 
 var _ storage.Driver = steppedDriver{}
+
+func cancels(w *world, id string) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		if _, err := w.lane.Cancel(ctx, id, "enough"); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// A run is cancelled while its worker ends the attempt: the result counts, or the
+// cancellation does, and the request is heeded if it came first.
+func TestEveryOrderOfCancelAndFinish(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  error
+		want map[string]bool
+	}{
+		"a result": {nil, map[string]bool{
+			"created started succeeded": true, "created started cancellation_requested succeeded": true,
+		}},
+		"an error": {errBoom, map[string]bool{
+			"created started retry_scheduled cancelled": true, "created started cancellation_requested cancelled": true,
+		}},
+		"a failure": {Permanent(errBoom), map[string]bool{
+			"created started failed": true, "created started cancellation_requested cancelled": true,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := map[string]bool{}
+			n := explore(t, 1_000_000, func(w *world) ([]func(context.Context), func()) {
+				task := w.define("task")
+				id := trigger(w, task, number{}, TriggerOptions{IdempotencyKey: "k", SingletonKey: "s"}).RunID
+				s := w.lease(id, task.def, time.Minute)
+				return []func(context.Context){s.ends(c.end), cancels(w, id)}, func() {
+					got := w.types(id)
+					seen[got] = true
+					if !c.want[got] {
+						w.t.Error(got)
+					}
+				}
+			})
+			if len(seen) != len(c.want) {
+				t.Errorf("of %v only %v came up", c.want, seen)
+			}
+			t.Logf("%d orders", n)
+		})
+	}
+}
+
+// A run that waits is cancelled while what it waits for ends: it is not begun again
+// after it was cancelled, and not left waiting.
+func TestEveryOrderOfCancelAndEndOfWait(t *testing.T) {
+	n := explore(t, 1_000_000, func(w *world) ([]func(context.Context), func()) {
+		task := w.define("task")
+		source, waiter := trigger(w, task, number{}).RunID, trigger(w, task, number{}).RunID
+		s, r := w.lease(source, task.def, time.Minute), w.lease(waiter, task.def, time.Minute)
+		r.ends(r.claim.attempt.WaitFor(source))(context.Background())
+		return []func(context.Context){s.ends(nil), cancels(w, waiter)}, func() {
+			if got := w.types(waiter); got != "created started waiting cancelled" && got != "created started waiting resumed cancelled" {
+				w.t.Error(got)
+			}
+		}
+	})
+	t.Logf("%d orders", n)
+}
+
+// A source is cancelled, not ended by a worker, while another run begins to wait for it.
+func TestEveryOrderOfCancelAndWait(t *testing.T) {
+	n := explore(t, 1_000_000, func(w *world) ([]func(context.Context), func()) {
+		task := w.define("task")
+		source, waiter := trigger(w, task, number{}).RunID, trigger(w, task, number{}).RunID
+		r := w.lease(waiter, task.def, time.Minute)
+		return []func(context.Context){cancels(w, source), r.ends(r.claim.attempt.WaitFor(source))}, func() {
+			if got := w.types(waiter); got != "created started waiting resumed" {
+				w.t.Error(got)
+			}
+		}
+	})
+	t.Logf("%d orders", n)
+}
+
+// A run is pruned while another begins to wait for it: it sees the end, or learns that
+// nothing is there; it does not wait for ever.
+func TestEveryOrderOfPruneAndWait(t *testing.T) {
+	n := explore(t, 1_000_000, func(w *world) ([]func(context.Context), func()) {
+		task := w.define("task")
+		source, waiter := trigger(w, task, number{}).RunID, trigger(w, task, number{}).RunID
+		w.lease(source, task.def, time.Minute).ends(nil)(context.Background())
+		r := w.lease(waiter, task.def, time.Hour)
+		time.Sleep(time.Minute)
+		prunes := func(ctx context.Context) {
+			if _, err := w.lane.Prune(ctx, PruneOptions{OlderThan: time.Second}); err != nil {
+				w.t.Error(err)
+			}
+		}
+		return []func(context.Context){prunes, r.ends(r.claim.attempt.WaitFor(source))}, func() {
+			if got := w.types(waiter); got != "created started waiting resumed" && got != "created started failed" {
+				w.t.Error(got)
+			}
+		}
+	})
+	t.Logf("%d orders", n)
+}
