@@ -26,6 +26,7 @@ type Attempt struct {
 	ConcurrencyKey string
 	Timeout        time.Duration // how long the attempt may take; 0: no limit
 	Metadata       map[string]string
+	Trace          map[string]string // what Config.Carry said when the run was triggered
 	// Token is unique to this attempt. A system outside that remembers the tokens it
 	// has seen can tell a repeated request of one attempt from a request of the next.
 	Token uuid.UUID
@@ -44,6 +45,7 @@ func newAttempt(r *run.Run) *Attempt {
 		IdempotencyKey: r.IdempotencyKey,
 		ConcurrencyKey: r.ConcurrencyKey,
 		Timeout:        r.Timeout,
+		Trace:          maps.Clone(r.Trace),
 		Metadata:       maps.Clone(r.Metadata), // what a handler does to it does not reach the run
 		Token:          r.Lease.Token,
 	}

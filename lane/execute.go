@@ -79,9 +79,26 @@ func (w *worker) work(c *claim) {
 		}
 		w.handOver(c, out)
 	}()
-	result, err := c.def.invoke(c.ctx, c.attempt, c.payload)
+	result, err := w.invoke(c)
 	out = w.judge(c, result, err)
 	returned = true
+}
+
+// invoke calls the handler, wrapped if that is wanted.
+func (w *worker) invoke(c *claim) (result json.RawMessage, err error) {
+	if w.lane.wrap == nil {
+		return c.def.invoke(c.ctx, c.attempt, c.payload)
+	}
+	called := false
+	err = w.lane.wrap(c.ctx, c.attempt, func(ctx context.Context) (err error) {
+		called = true
+		result, err = c.def.invoke(ctx, c.attempt, c.payload)
+		return err
+	})
+	if err == nil && !called {
+		err = errors.New("lane: Config.Wrap did not call the handler")
+	}
+	return result, err
 }
 
 func (w *worker) handOver(c *claim, out outcome) {

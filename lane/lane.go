@@ -27,6 +27,14 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks are told what workers did, for metrics.
 	Hooks Hooks
+	// Carry says what travels with the runs that a context triggers, for those who trace
+	// them: it becomes Attempt.Trace. nil, and an empty map: nothing. What it says beyond
+	// MaxMetadata is left out altogether.
+	Carry func(ctx context.Context) map[string]string
+	// Wrap runs the handler of an attempt, by calling next once with its context or one
+	// that is derived from it, and returns what next returns. It may measure, log and
+	// trace. nil: the handler is called as it is.
+	Wrap func(ctx context.Context, a *Attempt, next func(ctx context.Context) error) error
 	// Limits bounds how many runs of a queue are worked on at a time.
 	Limits map[string]QueueLimits
 	// Retention is how long runs are kept after they have ended; 0 is
@@ -96,6 +104,8 @@ type Lane struct {
 	keep     time.Duration // Config.Retention
 	tidied   tidied
 	limits   map[string]QueueLimits
+	carry    func(ctx context.Context) map[string]string
+	wrap     func(ctx context.Context, a *Attempt, next func(ctx context.Context) error) error
 
 	mu    sync.RWMutex
 	tasks map[string]*definition
@@ -157,6 +167,8 @@ func New(store storage.Driver, cfg Config) (*Lane, error) {
 		expiries: expiries,
 		keep:     cfg.Retention,
 		limits:   maps.Clone(cfg.Limits),
+		carry:    cfg.Carry,
+		wrap:     cfg.Wrap,
 		resumers: 8,
 		tasks:    map[string]*definition{},
 		source: source{

@@ -90,7 +90,7 @@ func newSchedule[P, R any](l *Lane, name string, task *Task[P, R], spec Spec, pa
 		return nil, err
 	}
 	return &schedule{name: name, spec: spec, cursor: cursor, draft: func(fire time.Time) (*draft, error) {
-		return task.draftFrom(payload(fire), o, run.Source{Type: run.SourceSchedule, Schedule: name})
+		return task.draftFrom(payload(fire), o, run.Source{Type: run.SourceSchedule, Schedule: name}, nil)
 	}}, nil
 }
 

@@ -58,7 +58,7 @@ func (t *Task[P, R]) TriggerIn(ctx context.Context, in storage.Transactor, paylo
 	default:
 		return Triggered{}, fmt.Errorf("lane: trigger %q: more than one TriggerOptions", t.def.name)
 	}
-	d, err := t.draft(payload, options)
+	d, err := t.draft(ctx, payload, options)
 	if err != nil {
 		return Triggered{}, fmt.Errorf("lane: trigger %q: %w", t.def.name, err)
 	}
@@ -84,7 +84,7 @@ func (t *Task[P, R]) TriggerIn(ctx context.Context, in storage.Transactor, paylo
 func (t *Task[P, R]) TriggerMany(ctx context.Context, items []Item[P]) ([]Triggered, error) {
 	drafts := make([]*draft, len(items))
 	for i := range items {
-		d, err := t.draft(items[i].Payload, items[i].Options)
+		d, err := t.draft(ctx, items[i].Payload, items[i].Options)
 		if err != nil {
 			return nil, fmt.Errorf("lane: trigger %q: item %d: %w", t.def.name, i, err)
 		}
@@ -111,11 +111,11 @@ type draft struct {
 	owners []storage.Record // of its keys, the idempotency key first
 }
 
-func (t *Task[P, R]) draft(payload P, opts TriggerOptions) (*draft, error) {
-	return t.draftFrom(payload, opts, run.Source{Type: run.SourceTrigger})
+func (t *Task[P, R]) draft(ctx context.Context, payload P, opts TriggerOptions) (*draft, error) {
+	return t.draftFrom(payload, opts, run.Source{Type: run.SourceTrigger}, t.lane.carried(ctx))
 }
 
-func (t *Task[P, R]) draftFrom(payload P, opts TriggerOptions, source run.Source) (*draft, error) {
+func (t *Task[P, R]) draftFrom(payload P, opts TriggerOptions, source run.Source, trace map[string]string) (*draft, error) {
 	doc, err := marshal(payload, MaxPayload)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
@@ -124,7 +124,7 @@ func (t *Task[P, R]) draftFrom(payload P, opts TriggerOptions, source run.Source
 	if err != nil {
 		return nil, err
 	}
-	created.Source = source
+	created.Source, created.Trace = source, trace
 	l := t.lane
 	d := &draft{runID: opts.RunID, named: opts.RunID != ""}
 	if !d.named {
