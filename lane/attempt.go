@@ -95,6 +95,13 @@ type waitError struct{ source string }
 
 func (e *waitError) Error() string { return fmt.Sprintf("lane: run waits for run %q", e.source) }
 
+// GivesBack reports whether an error of a handler gives its run back, or leaves it
+// waiting, rather than being a failure.
+func GivesBack(err error) bool {
+	release, wait := (*releaseError)(nil), (*waitError)(nil)
+	return errors.As(err, &release) || errors.As(err, &wait)
+}
+
 // Permanent marks an error of a handler as one that trying again does not mend:
 // the run fails at once, whatever attempts are left. Permanent(nil) is nil.
 func Permanent(err error) error {

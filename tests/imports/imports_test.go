@@ -51,6 +51,7 @@ var rules = []rule{
 	{path: "rawsql"},
 	{path: "migrations", others: []string{pgx, "ariga.io/atlas"}, never: []string{module + "/storage", ent}},
 	{path: "lane/lanetest", own: []string{"lane", "storage", "storage/memory", "run"}, never: []string{pgx, ent}},
+	{path: "lane/laneotel", own: []string{"lane"}, others: []string{"go.opentelemetry.io/otel"}, never: []string{pgx, ent}},
 	{path: "lane", own: []string{"storage", "storage/keys", "storage/codec", "run"}, others: []string{uuid, "github.com/robfig/cron/v3"},
 		never: []string{pgx, ent, module + "/storage/postgres", module + "/rawsql"}},
 }
