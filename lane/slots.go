@@ -44,45 +44,49 @@ func checkLimits(all map[string]QueueLimits) error {
 	return nil
 }
 
+// slotOf is a slot of the queue as a whole or of a concurrency key.
+type slotOf struct {
+	concurrencyKey string
+	slot           int
+}
+
+// heldBy returns the slots that the lease of a run holds.
+func heldBy(r *run.Run) (held []slotOf) {
+	for _, s := range []slotOf{{"", r.Lease.QueueSlot}, {r.ConcurrencyKey, r.Lease.KeySlot}} {
+		if s.slot > 0 {
+			held = append(held, s)
+		}
+	}
+	return held
+}
+
 // slotKeys returns the keys of the slots that a lease holds.
 func slotKeys(r *run.Run) ([]storage.Key, error) {
-	var held []storage.Key
-	for _, s := range []struct {
-		key  string
-		slot int
-	}{{"", r.Lease.QueueSlot}, {r.ConcurrencyKey, r.Lease.KeySlot}} {
-		if s.slot == 0 {
-			continue
-		}
-		key, err := codec.QueueSlotKey(r.Environment, r.Queue, s.key, s.slot)
+	var all []storage.Key
+	for _, s := range heldBy(r) {
+		key, err := codec.QueueSlotKey(r.Environment, r.Queue, s.concurrencyKey, s.slot)
 		if err != nil {
 			return nil, err
 		}
-		held = append(held, key)
+		all = append(all, key)
 	}
-	return held, nil
+	return all, nil
 }
 
 // slotRecords returns the records of the slots that a lease holds.
 func slotRecords(r *run.Run) ([]storage.Record, error) {
-	var records []storage.Record
-	for _, s := range []struct {
-		key  string
-		slot int
-	}{{"", r.Lease.QueueSlot}, {r.ConcurrencyKey, r.Lease.KeySlot}} {
-		if s.slot == 0 {
-			continue
-		}
+	var all []storage.Record
+	for _, s := range heldBy(r) {
 		rec, err := codec.EncodeQueueSlot(codec.QueueSlot{
-			Environment: r.Environment, Queue: r.Queue, ConcurrencyKey: s.key, Slot: s.slot,
+			Environment: r.Environment, Queue: r.Queue, ConcurrencyKey: s.concurrencyKey, Slot: s.slot,
 			RunID: r.ID, Token: r.Lease.Token, Expires: r.Lease.Expires,
 		})
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, rec)
+		all = append(all, rec)
 	}
-	return records, nil
+	return all, nil
 }
 
 // maxPeeks is how many slots a claim looks at in one read.
@@ -142,11 +146,6 @@ func (c *capacity) look(ctx context.Context, tx storage.Tx, env string, runs []r
 		}
 	}
 	return nil
-}
-
-type slotOf struct {
-	concurrencyKey string
-	slot           int
 }
 
 // take takes the slots that a run needs; ok is false, and nothing is taken, if they

@@ -18,7 +18,6 @@ import (
 	"github.com/seed4391e180/runlane/cmd/runlane/internal/show"
 	"github.com/seed4391e180/runlane/cmd/runlane/internal/usage"
 	"github.com/seed4391e180/runlane/lane"
-	"github.com/seed4391e180/runlane/storage"
 )
 
 // ErrFailed means that something was done and something could not be; the output
@@ -140,17 +139,7 @@ func (c *command) with(cmd *cobra.Command, do func(ctx context.Context, l *lane.
 		return err
 	}
 	defer func() { err = errors.Join(err, closed()) }()
-	return refused(do(cmd.Context(), l))
-}
-
-// refused makes bad use of what a store refuses to be asked.
-func refused(err error) error {
-	for _, kind := range []error{storage.ErrInvalidQuery, storage.ErrInvalidCursor, storage.ErrUnsupportedFilter, storage.ErrInvalidKey, storage.ErrTooLarge} {
-		if errors.Is(err, kind) {
-			return usage.Errorf("%s", err)
-		}
-	}
-	return err
+	return usage.OfStore(do(cmd.Context(), l))
 }
 
 // confirms gives a command --yes and --dry-run.

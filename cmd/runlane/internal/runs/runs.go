@@ -99,17 +99,7 @@ func (c *command) with(cmd *cobra.Command, do func(ctx context.Context, store st
 		return err
 	}
 	defer func() { err = errors.Join(err, closed()) }()
-	return refused(do(cmd.Context(), store))
-}
-
-// refused makes bad use of what a store refuses to be asked.
-func refused(err error) error {
-	for _, kind := range []error{storage.ErrInvalidQuery, storage.ErrInvalidCursor, storage.ErrUnsupportedFilter, storage.ErrInvalidKey, storage.ErrTooLarge} {
-		if errors.Is(err, kind) {
-			return usage.Errorf("%s", strings.TrimPrefix(err.Error(), "storage: "))
-		}
-	}
-	return err
+	return usage.OfStore(do(cmd.Context(), store))
 }
 
 // repeat calls draw once or, to watch, again and again until the context ends, which
