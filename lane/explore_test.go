@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -49,8 +50,24 @@ func explore(t *testing.T, most int, scenario func(w *world) (actors []func(ctx 
 	return played
 }
 
+// sample plays a scenario that has too many orders in some of them, drawn at random.
+func sample(t *testing.T, orders int, scenario func(w *world) (actors []func(ctx context.Context), judge func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		for n := range orders {
+			rng := rand.New(rand.NewPCG(uint64(n), 1))
+			s := &stage{draw: rng.IntN}
+			s.play(t, nil, scenario)
+			if t.Failed() {
+				t.Fatalf("in the order %v", s.taken)
+			}
+		}
+	})
+}
+
 // stage is where the actors of one order take turns.
 type stage struct {
+	draw    func(n int) int // chooses beyond what is decided; nil: the first
 	mu      sync.Mutex
 	actors  []*actor
 	taken   []int // which of the actors that could go on did, step by step
@@ -128,6 +145,8 @@ func (s *stage) direct(order []int) {
 		choice := 0
 		if n := len(s.taken); n < len(order) {
 			choice = order[n]
+		} else if s.draw != nil {
+			choice = s.draw(len(ready))
 		}
 		s.taken, s.choices = append(s.taken, choice), append(s.choices, len(ready))
 		s.mu.Lock()

@@ -104,10 +104,10 @@ func TestEveryOrderOfWaitAndEnd(t *testing.T) {
 	}
 }
 
-// Two runs begin to wait for one that ends. Three actors have too many orders, so
-// the second waiter has registered its wait before; it is resumed once.
+// A run begins to wait for one that ends, and that another one waits for already. That
+// has some 8,600 orders; some of them are played.
 func TestEveryOrderOfWaitAndEndWithAnother(t *testing.T) {
-	n := explore(t, 1_000_000, func(w *world) ([]func(context.Context), func()) {
+	sample(t, 500, func(w *world) ([]func(context.Context), func()) {
 		task := w.define("task")
 		source, first, second := trigger(w, task, number{}).RunID, trigger(w, task, number{}).RunID, trigger(w, task, number{}).RunID
 		s := w.lease(source, task.def, time.Minute)
@@ -121,7 +121,6 @@ func TestEveryOrderOfWaitAndEndWithAnother(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d orders", n)
 }
 
 // A lease expires while its worker ends the attempt: exactly one of them decides.

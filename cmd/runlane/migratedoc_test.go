@@ -36,7 +36,7 @@ func TestMigrateDocuments(t *testing.T) {
 
 	code, d := parsed(t, on("status")...)
 	require.Zero(t, code)
-	require.ElementsMatch(t, []string{"schema", "exists", "applied", "pending"}, keysOf(d))
+	require.ElementsMatch(t, []string{"schema", "exists", "applied", "pending", "started", "invalid"}, keysOf(d))
 	require.Equal(t, false, d["exists"])
 	require.Equal(t, []any{}, d["applied"])
 	pending := d["pending"].([]any)
