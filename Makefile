@@ -56,6 +56,10 @@ test-matrix-short: deps ## the heart of that, on the oldest and the newest serve
 soak: deps ## work the driver for SOAK while everything beneath it breaks, and look for what was lost or leaked
 	$(GO) test -count=1 -v -timeout 2h ./tests/soak -args -soak $(SOAK)
 
+.PHONY: chaos
+chaos: deps ## kill, stop and continue worker processes and crash the server for SOAK, and look whether each run ended once
+	$(GO) test -count=1 -v -timeout 2h ./tests/chaos -args -chaos $(SOAK)
+
 .PHONY: operator-scale
 operator-scale: deps ## hold docs/operator-reads.md at a million runs and ten million events; takes some ten minutes and 10 GB
 	$(GO) test -count=1 -v -timeout 1h ./tests/operator -run 'Test(Cost|WriteCost)$$' -args -runs 1000000 -events 10000000 -history 30000
