@@ -69,17 +69,20 @@ func (l *Lane) PausedQueues(ctx context.Context, queues ...string) ([]Pause, err
 		}
 		wanted[i] = key
 	}
-	found, _, err := storage.Transact(ctx, l.store, "queue.paused", func(ctx context.Context, tx storage.Tx) (map[storage.Key]storage.Record, error) {
-		return tx.Peek(ctx, wanted)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("lane: paused queues: %w", err)
-	}
 	var paused []Pause
-	for i, key := range wanted {
-		if rec, ok := found[key]; ok {
-			p, _ := codec.DecodeQueuePause(rec)
-			paused = append(paused, Pause{Queue: queues[i], Since: p.At, Reason: p.Reason})
+	for first := 0; first < len(wanted); first += maxPeeks {
+		some := wanted[first:min(first+maxPeeks, len(wanted))]
+		found, _, err := storage.Transact(ctx, l.store, "queue.paused", func(ctx context.Context, tx storage.Tx) (map[storage.Key]storage.Record, error) {
+			return tx.Peek(ctx, some)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("lane: paused queues: %w", err)
+		}
+		for i, key := range some {
+			if rec, ok := found[key]; ok {
+				p, _ := codec.DecodeQueuePause(rec)
+				paused = append(paused, Pause{Queue: queues[first+i], Since: p.At, Reason: p.Reason})
+			}
 		}
 	}
 	return paused, nil

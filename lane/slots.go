@@ -89,7 +89,7 @@ func slotRecords(r *run.Run) ([]storage.Record, error) {
 	return all, nil
 }
 
-// maxPeeks is how many slots a claim looks at in one read.
+// maxPeeks is how many records one read looks at.
 const maxPeeks = 2000
 
 // capacity is what one attempt of a claim knows of the slots of a queue.

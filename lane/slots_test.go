@@ -263,7 +263,12 @@ func TestPauseQueue(t *testing.T) {
 		if got := w.types(waits.RunID); got != "created" {
 			t.Error(got)
 		}
-		paused, err := w.lane.PausedQueues(ctx, "other", DefaultQueue)
+		many := make([]string, 0, 2*maxPeeks)
+		for n := range 2 * maxPeeks {
+			many = append(many, fmt.Sprint("queue ", n))
+		}
+		many[maxPeeks+7] = DefaultQueue
+		paused, err := w.lane.PausedQueues(ctx, many...)
 		if err != nil || len(paused) != 1 || paused[0].Queue != DefaultQueue || paused[0].Reason != "the first" || paused[0].Since.IsZero() {
 			t.Errorf("%+v, %v", paused, err)
 		}

@@ -21,15 +21,19 @@ import (
 )
 
 func main() {
+	if err := start(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func start() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDRESS"), "localhost:8080"))
-	if err == nil {
-		err = serve(ctx, os.Getenv("DATABASE_URL"), listener)
-	}
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
+	return serve(ctx, os.Getenv("DATABASE_URL"), listener)
 }
 
 // serve takes and works on orders until ctx ends. Then it stops in order: no new

@@ -107,16 +107,15 @@ func (c *command) close(cmd *cobra.Command, done list, err error) error {
 }
 
 func (c *command) print(cmd *cobra.Command, r report) error {
-	text := ""
-	if cmd.Flag("output").Value.String() == asJSON {
-		var err error
-		if text, err = show.Document(r); err != nil {
-			return err
-		}
-	} else {
-		text = r.table(c.Screen())
+	if cmd.Flag("output").Value.String() != asJSON {
+		_, err := io.WriteString(cmd.OutOrStdout(), r.table(c.Screen()))
+		return err
 	}
-	_, err := io.WriteString(cmd.OutOrStdout(), text)
+	text, err := show.Document(r)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), text)
 	return err
 }
 
