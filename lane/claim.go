@@ -58,9 +58,6 @@ func (w *worker) expires(c *claim) time.Time { return c.renewed.Add(w.cfg.Lease)
 func (w *worker) claims(look, keep context.Context) error {
 	failures := 0
 	for look.Err() == nil {
-		if now := time.Now(); w.pollDue(now) {
-			w.lookForPauses(keep)
-		}
 		asked, slots := w.ready(time.Now())
 		if len(asked) == 0 {
 			if w.drains && w.idle(time.Now()) && !w.lookOnceMore() {
@@ -124,13 +121,6 @@ func (w *worker) ready(now time.Time) (asked []*partition, slots int) {
 		}
 	}
 	return asked, slots
-}
-
-// pollDue reports whether the next round asks all partitions.
-func (w *worker) pollDue(now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.slots() > 0 && !now.Before(w.nextPoll)
 }
 
 func (w *worker) slots() int {

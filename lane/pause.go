@@ -100,8 +100,25 @@ func (w *worker) lookForPauses(ctx context.Context) {
 		}
 		return
 	}
-	clear(w.paused)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.paused
+	w.paused = map[string]bool{}
 	for _, p := range paused {
 		w.paused[p.Queue] = true
+	}
+	for _, part := range w.parts {
+		if before[part.queue] && !w.paused[part.queue] {
+			part.askAt(time.Now())
+			w.nudge()
+		}
+	}
+}
+
+// pauses looks for pauses until ctx ends. It does so beside the claimer, which has
+// nothing to wait for then.
+func (w *worker) pauses(ctx context.Context) {
+	for pause(ctx, w.lane.jittered(w.cfg.PollInterval)) {
+		w.lookForPauses(ctx)
 	}
 }

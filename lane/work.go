@@ -103,14 +103,13 @@ type worker struct {
 	parts []*partition
 	poke  chan struct{} // holds a token when the claimer should look again
 
-	ids       idPool          // the claimer's
-	recordCap int             // the claimer's: how many records a claim may read, for their size
-	byteCap   int             // how many bytes of documents a transaction may write
-	refused   refusedRuns     // the claimer's
-	rotation  int             // the claimer's: which queue is asked first
-	paused    map[string]bool // the claimer's: queues that are not asked
-	signal    chan struct{}   // holds tokens for idle finishers
-	cancels   chan *claim     // runs that somebody has asked to cancel
+	ids       idPool        // the claimer's
+	recordCap int           // the claimer's: how many records a claim may read, for their size
+	byteCap   int           // how many bytes of documents a transaction may write
+	refused   refusedRuns   // the claimer's
+	rotation  int           // the claimer's: which queue is asked first
+	signal    chan struct{} // holds tokens for idle finishers
+	cancels   chan *claim   // runs that somebody has asked to cancel
 
 	drains bool            // Work ends when nothing is due
 	keep   context.Context // of what looks after the work at hand
@@ -123,6 +122,7 @@ type worker struct {
 	active    bool // something has happened since all partitions were asked; see Drain
 	resuming  int  // runs that have ended and whose waiters are being resumed
 	endings   []*ending
+	paused    map[string]bool // queues that are not asked
 	nextPoll  time.Time
 }
 
@@ -199,7 +199,9 @@ func (w *worker) run(ctx context.Context) error {
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	w.keep = keep
 	w.beside.Go(func() { w.listen(look) })
+	w.lookForPauses(look)
 	if !w.drains {
+		w.beside.Go(func() { w.pauses(look) })
 		w.beside.Go(func() { w.recovery(look) })
 		w.beside.Go(func() { w.ticks(look) })
 		w.beside.Go(func() { w.schedule(look) })
