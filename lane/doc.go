@@ -54,6 +54,13 @@
 // All times that decide anything are read from the store's clock. A process uses
 // its own only to measure how long something takes.
 //
+// # Schedules and time
+//
+// [Schedule] makes a task run at times: [Once], [Every] so often, or by a [Cron]
+// expression and a time zone. Workers fire what is due, and they tick ([Lane.Tick]):
+// they end leases, resume waits that a dead process left behind, prune what has been kept
+// for [Config.Retention] and forget expired keys. There is no leader.
+//
 // # Runs that are there
 //
 // [Lane.Get] reads a run, [Lane.Cancel] stops one, [Lane.Retry] and [Lane.Rerun] make
